@@ -1,0 +1,1 @@
+//! Harness for tests on a real mount.

@@ -1,0 +1,1 @@
+//! The life of the serving process: lock, ready, signals, outside changes, unmount.

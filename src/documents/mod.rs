@@ -1,0 +1,190 @@
+//! Document kinds: how rows become a text and how a saved text becomes rows.
+//!
+//! A kind implements [`Document`]. It knows nothing of handles, processes or transactions:
+//! [`live::Live`] keeps the current version of each document, opens the gate, calls
+//! [`Document::refresh`] (what did other programs do to the rows?), [`Document::plan`] (what
+//! does this save change?) and [`Document::apply`] (write it), and keeps the history.
+//!
+//! A [`State`] is one immutable version in the kind's own form. It shares structure with its
+//! predecessors, renders itself as a [`Content`] per view, and as an *archive*: the bytes that
+//! the history keeps, from which [`Document::decode`] makes an equal state again.
+
+pub mod config;
+mod content;
+pub mod live;
+pub mod missions;
+pub mod quarantine;
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+pub use content::Content;
+
+use crate::model::{DocId, Overlap, Refusal, Rev, Stamp, View};
+use crate::store::StoreError;
+
+/// One version of a document in the form of its kind.
+pub trait DocState: Any + Send + Sync {
+    /// The bytes shown under this name; `None` when the name does not exist in this version
+    /// (a store without a config shows neither `config.json` nor `config.yaml`).
+    fn view(&self, view: View) -> Option<Content>;
+
+    /// What the history keeps of this version. Shares chunks with the archives of the
+    /// versions that it was made from.
+    fn archive(&self) -> Content;
+
+    /// For downcasts by the kind itself.
+    fn as_any(&self) -> &dyn Any;
+}
+
+/// A shared, immutable [`DocState`].
+pub type State = Arc<dyn DocState>;
+
+/// What a writer handed over.
+#[derive(Debug, Clone, Copy)]
+pub enum Written<'a> {
+    /// The whole file as it should be.
+    Whole(&'a [u8]),
+    /// Bytes for the end of the file (R5): an append adds, it never edits.
+    Fragment(&'a [u8]),
+}
+
+/// The three versions of a save.
+pub struct Save<'a> {
+    /// The name that was saved.
+    pub view: View,
+    /// What the writer had seen; `None`: nothing, the save is blind and only adds (R3).
+    pub seen: Option<&'a State>,
+    /// What it wrote.
+    pub written: Written<'a>,
+    /// The version current in this transaction.
+    pub current: &'a State,
+    /// Rows were changed by another program's SQL after `seen` was current (merge.md: an
+    /// export by that program does not delete people's layout lines).
+    pub outside_since_seen: bool,
+}
+
+/// What does not come from the three versions.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    /// Now; the same for everything in one transaction.
+    pub now: Stamp,
+}
+
+/// What a save changes. Made by a pure function, applied by [`Document::apply`].
+pub struct Plan {
+    /// The version after the save. The same `Arc` as `current` when nothing changes; then
+    /// there is no revision.
+    pub next: State,
+    /// What the writer believes to be there now: what it wrote, with the identities that the
+    /// merge found (after an append: what it had seen plus its own lines). The same `Arc` as
+    /// `next` when the two are equal.
+    pub believed: State,
+    /// Where it met other changes (R4).
+    pub overlaps: Vec<Overlap>,
+    /// One line for the history, such as `2 added, 1 done`.
+    pub summary: String,
+}
+
+/// What other programs did to the rows.
+pub struct Refreshed {
+    /// The version with their changes merged in, row bookkeeping (ids, sequences) up to date.
+    pub next: State,
+    /// The text or anything that the archive keeps is different from before. `false` means
+    /// that only bookkeeping was renewed.
+    pub changed: bool,
+    /// Where their changes met ours.
+    pub overlaps: Vec<Overlap>,
+    /// One line for the history.
+    pub summary: String,
+}
+
+/// A document kind.
+pub trait Document: Send + Sync + 'static {
+    /// Which document.
+    fn id(&self) -> DocId;
+
+    /// The version of a store in which nothing was ever saved.
+    fn fresh(&self) -> State;
+
+    /// The version whose archive these bytes are. `Err` says what is wrong with them.
+    fn decode(&self, archive: &[u8]) -> Result<State, String>;
+
+    /// The text of `view` as a version of its own, with the identities of `near` wherever
+    /// they match: a writer's belief, recalled from the store after a restart.
+    fn believe(
+        &self,
+        view: View,
+        text: &[u8],
+        near: &State,
+        cx: &Context,
+    ) -> Result<State, Refusal>;
+
+    /// Compares the rows with `base`, the version that they were last made equal to, and
+    /// carries the differences over to `last`, the newest version (`last` differs from `base`
+    /// only while rows wait for `missions.lock`, R9). Called inside a transaction or on a read
+    /// snapshot. A bad row becomes a visible line, never an error (architecture rule 6).
+    fn refresh(
+        &self,
+        conn: &Connection,
+        base: &State,
+        last: &State,
+        cx: &Context,
+    ) -> Result<Refreshed, StoreError>;
+
+    /// What the save changes, or why it is refused. Pure; cost by the size of the change once
+    /// the texts have been compared. A `Fragment` costs by its own size.
+    fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal>;
+
+    /// Makes the rows, which are equal to `before`, equal to `after`, touching only rows that
+    /// differ. Returns `after` with its row bookkeeping filled in. The cost follows the
+    /// difference: chunks shared by the two are skipped by pointer.
+    fn apply(
+        &self,
+        conn: &Connection,
+        before: &State,
+        after: &State,
+        cx: &Context,
+    ) -> Result<State, StoreError>;
+
+    /// Whether its rows are shared with programs that lock `missions.lock` (R9).
+    fn under_missions_lock(&self) -> bool {
+        false
+    }
+}
+
+/// One version of one document, committed or believed.
+#[derive(Clone)]
+pub struct Version {
+    /// The document.
+    pub doc: DocId,
+    /// The revision that made it; of a belief: the newest revision that it takes into account.
+    pub rev: Rev,
+    /// Its modification time. No two versions of a document have the same.
+    pub mtime: Stamp,
+    /// Its content.
+    pub state: State,
+    /// It is what a writer believes, not what was committed.
+    pub belief: bool,
+}
+
+impl Version {
+    /// The bytes under this name, `None` when the name does not exist in this version.
+    pub fn view(&self, view: View) -> Option<Content> {
+        self.state.view(view)
+    }
+}
+
+impl std::fmt::Debug for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} {}{}",
+            self.doc.as_str(),
+            self.rev,
+            if self.belief { " (belief)" } else { "" }
+        )
+    }
+}

@@ -1,0 +1,1 @@
+//! The adapter to the kernel: decode, call, reply, notify.

@@ -1,0 +1,25 @@
+//! instancefs mounts an agent's instance directory as a virtual tree in which
+//! `missions.md` and `config.json` are rendered live from SQLite and every save is one
+//! serialized, validated, merged transaction.
+//!
+//! The rooms, from the top down; a room uses only those below it
+//! (`scripts/layers.py` checks that):
+//!
+//! * [`cli`]: what was typed, one file per command, exit codes;
+//! * [`daemon`]: the life of the serving process;
+//! * [`fuse`]: the only room that knows fuser and errno numbers;
+//! * [`vfs`]: what the file system means, without FUSE: names, handles, saves, plain files;
+//! * [`documents`]: one folder per document kind, and [`documents::live`], where a save
+//!   commits;
+//! * [`store`]: SQLite, migrations, the transaction gate, history;
+//! * [`text`]: pure algorithms on lines;
+//! * [`model`]: plain types.
+
+pub mod cli;
+pub mod daemon;
+pub mod documents;
+pub mod fuse;
+pub mod model;
+pub mod store;
+pub mod text;
+pub mod vfs;

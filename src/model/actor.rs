@@ -1,0 +1,72 @@
+//! Who made a change.
+
+/// By which way a change came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Via {
+    /// A program wrote the file in the mount.
+    Mount,
+    /// A command of ours.
+    Command,
+    /// Another program changed the rows with SQLite.
+    Sql,
+    /// Taken in from a file: `init --from`, `adopt`, or a file edited while unmounted.
+    Import,
+}
+
+impl Via {
+    /// The name used in the database and in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Via::Mount => "mount",
+            Via::Command => "command",
+            Via::Sql => "sql",
+            Via::Import => "import",
+        }
+    }
+
+    /// The way with this database name; unknown names are `Sql`, the way of strangers.
+    pub fn parse(name: &str) -> Via {
+        match name {
+            "mount" => Via::Mount,
+            "command" => Via::Command,
+            "import" => Via::Import,
+            _ => Via::Sql,
+        }
+    }
+}
+
+/// Who made a change: the process as it was when the change began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor {
+    /// Thread group id (the pid that people see), 0 when unknown.
+    pub pid: u32,
+    /// User id, as the kernel gave it.
+    pub uid: u32,
+    /// Session id, 0 when unknown.
+    pub session: u32,
+    /// Program name (`comm`), empty when unknown.
+    pub program: String,
+    /// By which way.
+    pub via: Via,
+}
+
+impl Actor {
+    /// This process itself, acting by `via`.
+    pub fn this_process(via: Via) -> Actor {
+        let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        Actor {
+            pid: std::process::id(),
+            uid: rustix::process::getuid().as_raw(),
+            session: rustix::process::getsid(None)
+                .map(|p| p.as_raw_nonzero().get() as u32)
+                .unwrap_or(0),
+            program: program.trim_end().to_owned(),
+            via,
+        }
+    }
+
+    /// A change whose author is not known: rows found changed in the database.
+    pub fn outside() -> Actor {
+        Actor { pid: 0, uid: 0, session: 0, program: String::new(), via: Via::Sql }
+    }
+}

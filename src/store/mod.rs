@@ -1,0 +1,5 @@
+//! SQLite: connections, migrations, one transaction gate, history.
+
+mod error;
+
+pub use error::StoreError;

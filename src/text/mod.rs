@@ -1,0 +1,1 @@
+//! Pure algorithms on lines: three-way merge, edits, similarity.

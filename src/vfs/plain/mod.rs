@@ -1,0 +1,1 @@
+//! Plain files: the store's own files, relative to its directory handle.
