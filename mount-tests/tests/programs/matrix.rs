@@ -1,0 +1,1 @@
+pub fn row(_id: &str) {}
