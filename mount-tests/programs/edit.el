@@ -1,5 +1,6 @@
 ;; The edit of the matrix in Emacs: edit, pause, save; a failed save is told.
-(setq native-comp-enable-subr-trampolines nil
+(setq native-comp-deferred-compilation nil
+      native-comp-enable-subr-trampolines nil
       require-final-newline nil
       vc-handled-backends nil
       coding-system-for-read 'utf-8-unix

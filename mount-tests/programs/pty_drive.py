@@ -8,6 +8,7 @@ $SCRATCH/rescued where the editor can do that, and the exit code is 1.
 """
 import errno
 import fcntl
+import json
 import os
 import pty
 import re
@@ -22,6 +23,7 @@ PATIENCE = 15.0
 SCRATCH = os.environ["SCRATCH"]
 OLD = os.environ["OLD"]
 NEW = os.environ["NEW"]
+PLUGINS = "autoclose", "comment", "diff", "ftoptions", "linter", "literate", "status"
 RESCUED = os.path.join(SCRATCH, "rescued")
 ESCAPES = re.compile(
     rb"\x1b\[[0-9;?<>=!]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()*+][0-9A-Za-z]"
@@ -149,7 +151,9 @@ def emacs():
 def micro(name):
     home = os.path.join(SCRATCH, "micro")
     os.makedirs(home, exist_ok=True)
-    s = Screen("micro", "-config-dir", home, "-mouse", "false", name)
+    with open(os.path.join(home, "settings.json"), "w") as file:
+        json.dump({"syntax": False} | {plugin: False for plugin in PLUGINS}, file)
+    s = Screen("micro", "-config-dir", home, name)
     s.expect(re.escape(name))
     s.send("\x05")
     s.answer(r">", f"replaceall '{OLD}' '{NEW}'\r")

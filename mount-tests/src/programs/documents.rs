@@ -96,10 +96,15 @@ impl Doc {
         }
     }
 
+    /// The word of the edits that the text has now.
+    pub fn word(self, text: &str) -> &'static str {
+        let word = [LONG, OTHER, SHORT].into_iter().find(|word| text.contains(word));
+        word.unwrap_or_else(|| panic!("no word to edit in {}: {text}", self.name()))
+    }
+
     /// What replaces what in an edit of this kind, for a text as it is now.
     pub fn words(self, kind: Kind, text: &str) -> (&'static str, &'static str) {
-        let old = [LONG, OTHER, SHORT].into_iter().find(|word| text.contains(word));
-        let old = old.unwrap_or_else(|| panic!("no word to edit in {}: {text}", self.name()));
+        let old = self.word(text);
         let new = match kind {
             Kind::InPlace if old == SHORT => OTHER,
             Kind::InPlace => SHORT,
@@ -174,10 +179,19 @@ fn config_yaml() -> String {
     text
 }
 
-/// Whether two JSON texts mean the same.
+/// Whether two JSON texts mean the same, however their numbers are spelled.
 pub fn same_json(one: &str, other: &str) -> bool {
-    let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_else(|_| json!(text));
-    parse(one) == parse(other)
+    let parse = |text: &str| -> Option<Value> { serde_json::from_str(text).ok().map(plain) };
+    parse(one).is_some_and(|one| parse(other) == Some(one))
+}
+
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Number(number) => json!(number.as_f64()),
+        Value::Array(items) => items.into_iter().map(plain).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, plain(value))).collect(),
+        other => other,
+    }
 }
 
 #[cfg(test)]

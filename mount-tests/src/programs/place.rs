@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Doc, Kind, Program};
+use super::{Broken, Doc, Kind, Program, Style};
 use crate::{Actor, Ran, programs_dir};
 
 /// The longest that one save may take, editors on a busy machine included.
@@ -26,9 +26,22 @@ pub struct Job {
 
 impl Job {
     /// An edit of this kind in a document that is `text` now.
-    pub fn new(doc: Doc, kind: Kind, text: &str, number: u32) -> Job {
-        let (old, new) = doc.words(kind, text);
+    pub fn new(program: &Program, doc: Doc, kind: Kind, text: &str, number: u32) -> Job {
+        let (old, new) = match program.style {
+            Style::Replace | Style::Json => doc.words(kind, text),
+            Style::Append | Style::Cut => ("", ""),
+        };
         Job { doc, old: old.into(), new: new.into(), line: doc.line(number), cut: doc.cut(text) }
+    }
+
+    /// An edit after which the document is invalid, and what tells that text apart.
+    pub fn invalid(broken: Broken, doc: Doc, text: &str) -> (Job, &'static str) {
+        let (old, new, sign) = match (doc, broken) {
+            (Doc::Missions, Broken::Header) => ("## Pending", "## Pendng", "## Pendng"),
+            (Doc::Missions, _) => (doc.word(text), "mid\\x00dle", "mid\0dle"),
+            (Doc::Json | Doc::Yaml, _) => (doc.word(text), "mid\"dle", "mid\"dle"),
+        };
+        (Job { doc, old: old.into(), new: new.into(), line: String::new(), cut: 0 }, sign)
     }
 }
 
@@ -73,7 +86,7 @@ impl Place {
     /// before it saves.
     #[track_caller]
     pub fn save(&self, program: &Program, job: &Job, between: impl FnOnce()) -> Saved {
-        for name in ["seen", "go", "n", "rescued"] {
+        for name in ["seen", "go", "n", "rescued", "said"] {
             let _ = std::fs::remove_file(self.mark(name));
         }
         let actor = self
@@ -100,7 +113,9 @@ impl Place {
     }
 
     fn told(&self, ran: Ran) -> Saved {
-        let all = format!("{}{}", ran.stderr, ran.stdout);
+        // An editor without a terminal has no other place for its words.
+        let said = std::fs::read_to_string(self.mark("said")).unwrap_or_default();
+        let all = format!("{said}{}{}", ran.stderr, ran.stdout);
         let said = all.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let mut said = said.to_owned();
         for dir in [&self.scratch, &self.dir, &programs_dir()] {
@@ -110,8 +125,8 @@ impl Place {
         Saved { code: ran.code().unwrap_or(-1), said, all }
     }
 
-    /// The file in which the program's text was put aside by itself: its source, or what an
-    /// editor could still write elsewhere after its save had failed.
+    /// What the program itself still has of its text: its source, or what an editor could
+    /// write elsewhere after its save had failed.
     pub fn own_copies(&self) -> Vec<(&'static str, Vec<u8>)> {
         [("its source", "n"), ("its buffer", "rescued")]
             .into_iter()
