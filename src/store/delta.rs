@@ -1,0 +1,306 @@
+//! Deltas between archives: what to keep of the old bytes and what to insert.
+//!
+//! Format: the lengths of the old and of the new archive, then splices in order, each *bytes to
+//! copy, bytes to skip, length of the insertion, the insertion*; what is left of the old
+//! bytes is copied. All numbers are unsigned LEB128.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A delta that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DeltaError {
+    /// It was made for other old bytes.
+    #[error("a delta for {wanted} bytes was applied to {found}")]
+    Base {
+        /// Length that it was made for.
+        wanted: u64,
+        /// Length that was found.
+        found: u64,
+    },
+    /// It ends too early or points outside.
+    #[error("a damaged delta")]
+    Damaged,
+}
+
+/// One replaced range: old bytes `old` become new bytes `new`.
+type Splice = (Range<usize>, Range<usize>);
+
+/// Differences smaller than this are not looked into any further.
+const FINE: usize = 256;
+
+/// The delta that makes `new` from `old`; chunks that the two share (the same `Arc`) are not
+/// looked into, so that the cost of a small change follows the number of chunks, not of bytes.
+pub fn between(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Vec<u8> {
+    let head = old.iter().zip(new).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
+    let (old_rest, new_rest) = (&old[head..], &new[head..]);
+    let tail = (old_rest.iter().rev())
+        .zip(new_rest.iter().rev())
+        .take_while(|(a, b)| Arc::ptr_eq(a, b))
+        .count();
+    let old_mid = &old_rest[..old_rest.len() - tail];
+    let new_mid = &new_rest[..new_rest.len() - tail];
+    let start: usize = old[..head].iter().map(|c| c.len()).sum();
+    let tail_len: usize = old_rest[old_mid.len()..].iter().map(|c| c.len()).sum();
+
+    let mut splices = Vec::new();
+    let (old_bytes, new_bytes) = (old_mid.concat(), new_mid.concat());
+    let (mut o, mut n) = (0, 0);
+    let key = |c: &Arc<[u8]>| c.as_ptr() as usize;
+    for gap in gaps(old_mid, new_mid, key) {
+        let Gap { old_skip, new_skip, old_len, new_len } = gap;
+        o += old_skip;
+        n += new_skip;
+        refine(&old_bytes, &new_bytes, o..o + old_len, n..n + new_len, &mut splices);
+        o += old_len;
+        n += new_len;
+    }
+
+    let mut out = Vec::new();
+    put(&mut out, start + old_bytes.len() + tail_len);
+    put(&mut out, start + new_bytes.len() + tail_len);
+    let mut at = 0;
+    for (old, new) in splices {
+        put(&mut out, start + old.start - at);
+        put(&mut out, old.len());
+        put(&mut out, new.len());
+        out.extend_from_slice(&new_bytes[new]);
+        at = start + old.end;
+    }
+    out
+}
+
+/// The bytes after the change.
+pub fn apply(old: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
+    let mut rest = delta;
+    let wanted = take(&mut rest)?;
+    if wanted != old.len() {
+        return Err(DeltaError::Base { wanted: wanted as u64, found: old.len() as u64 });
+    }
+    let size = take(&mut rest)?;
+    // A damaged length must not ask for the machine's whole memory.
+    if size > old.len() + delta.len() {
+        return Err(DeltaError::Damaged);
+    }
+    let mut out = Vec::with_capacity(size);
+    let mut at = 0usize;
+    while !rest.is_empty() {
+        let (copy, skip, insert) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
+        let end = at.checked_add(copy).ok_or(DeltaError::Damaged)?;
+        out.extend_from_slice(old.get(at..end).ok_or(DeltaError::Damaged)?);
+        at = end.checked_add(skip).ok_or(DeltaError::Damaged)?;
+        out.extend_from_slice(rest.get(..insert).ok_or(DeltaError::Damaged)?);
+        rest = &rest[insert..];
+    }
+    out.extend_from_slice(old.get(at..).ok_or(DeltaError::Damaged)?);
+    if out.len() != size { Err(DeltaError::Damaged) } else { Ok(out) }
+}
+
+/// Lengths in bytes of what is equal before a difference, and of the difference.
+struct Gap {
+    old_skip: usize,
+    new_skip: usize,
+    old_len: usize,
+    new_len: usize,
+}
+
+/// The differences between two lists of pieces, around the pieces that occur once in each and
+/// stand in the same order in both (patience). Equal pieces have equal lengths.
+fn gaps<P: AsRef<[u8]>, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> Vec<Gap> {
+    // Occurrences and last place, for old and for new.
+    let mut seen: HashMap<K, (u32, usize, u32)> = HashMap::with_capacity(old.len());
+    for (i, p) in old.iter().enumerate() {
+        let e = seen.entry(key(p)).or_insert((0, 0, 0));
+        (e.0, e.1) = (e.0 + 1, i);
+    }
+    for p in new {
+        if let Some(e) = seen.get_mut(&key(p)) {
+            e.2 += 1;
+        }
+    }
+    let pairs: Vec<(usize, usize)> = new
+        .iter()
+        .enumerate()
+        .filter_map(|(j, p)| match seen.get(&key(p)) {
+            Some((1, i, 1)) => Some((*i, j)),
+            _ => None,
+        })
+        .collect();
+    let mut out = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    let mut equal = 0;
+    let size = |ps: &[P]| ps.iter().map(|p| p.as_ref().len()).sum::<usize>();
+    for (a, b) in increasing(&pairs).into_iter().chain([(old.len(), new.len())]) {
+        let (old_len, new_len) = (size(&old[i..a]), size(&new[j..b]));
+        if old_len + new_len > 0 {
+            out.push(Gap { old_skip: equal, new_skip: equal, old_len, new_len });
+            equal = 0;
+        }
+        equal += old.get(a).map_or(0, |p| p.as_ref().len());
+        (i, j) = (a + 1, b + 1);
+    }
+    out
+}
+
+/// The longest run of pairs whose first members grow; the second ones grow already.
+fn increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    // `ends[k]`: the pair with which a run of k + 1 pairs ends, the smallest there is.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before = vec![usize::MAX; pairs.len()];
+    for (n, pair) in pairs.iter().enumerate() {
+        let k = ends.partition_point(|e| pairs[*e].0 < pair.0);
+        if k > 0 {
+            before[n] = ends[k - 1];
+        }
+        if k == ends.len() {
+            ends.push(n);
+        } else {
+            ends[k] = n;
+        }
+    }
+    let mut run = Vec::with_capacity(ends.len());
+    let mut at = ends.last().copied().unwrap_or(usize::MAX);
+    while let Some(pair) = pairs.get(at) {
+        run.push(*pair);
+        at = before[at];
+    }
+    run.reverse();
+    run
+}
+
+/// Looks into one difference: common bytes at its ends go, and a large one is split by lines.
+fn refine(old: &[u8], new: &[u8], o: Range<usize>, n: Range<usize>, out: &mut Vec<Splice>) {
+    let (o, n) = trim(old, new, o, n);
+    if o.is_empty() || n.is_empty() || o.len().max(n.len()) < FINE {
+        push(o, n, out);
+        return;
+    }
+    let old_lines: Vec<&[u8]> = old[o.clone()].split_inclusive(|b| *b == b'\n').collect();
+    let new_lines: Vec<&[u8]> = new[n.clone()].split_inclusive(|b| *b == b'\n').collect();
+    // Equal lengths must follow from equal keys, so the line itself is the key.
+    let (mut i, mut j) = (o.start, n.start);
+    for gap in gaps(&old_lines, &new_lines, |l| *l) {
+        i += gap.old_skip;
+        j += gap.new_skip;
+        let (a, b) = trim(old, new, i..i + gap.old_len, j..j + gap.new_len);
+        push(a, b, out);
+        i += gap.old_len;
+        j += gap.new_len;
+    }
+}
+
+/// Without the bytes that are equal at both ends.
+fn trim(old: &[u8], new: &[u8], o: Range<usize>, n: Range<usize>) -> (Range<usize>, Range<usize>) {
+    let (a, b) = (&old[o.clone()], &new[n.clone()]);
+    let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[head..], &b[head..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    (o.start + head..o.end - tail, n.start + head..n.end - tail)
+}
+
+fn push(o: Range<usize>, n: Range<usize>, out: &mut Vec<Splice>) {
+    if !o.is_empty() || !n.is_empty() {
+        out.push((o, n));
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: usize) {
+    let mut left = number;
+    while left >= 0x80 {
+        out.push((left & 0x7f) as u8 | 0x80);
+        left >>= 7;
+    }
+    out.push(left as u8);
+}
+
+fn take(from: &mut &[u8]) -> Result<usize, DeltaError> {
+    let mut number = 0usize;
+    for (n, byte) in from.iter().enumerate().take(9) {
+        number |= usize::from(byte & 0x7f) << (7 * n);
+        if byte & 0x80 == 0 {
+            *from = &from[n + 1..];
+            return Ok(number);
+        }
+    }
+    Err(DeltaError::Damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunks(text: &[&str]) -> Vec<Arc<[u8]>> {
+        text.iter().map(|t| Arc::from(t.as_bytes())).collect()
+    }
+
+    fn check(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> usize {
+        let delta = between(old, new);
+        assert_eq!(apply(&old.concat(), &delta).unwrap(), new.concat());
+        delta.len()
+    }
+
+    #[test]
+    fn shared_chunks_cost_nothing() {
+        let line = |i: usize| Arc::from(format!("- line {i} of many\n").as_bytes());
+        let old: Vec<Arc<[u8]>> = (0..10_000).map(line).collect();
+        let mut new = old.clone();
+        new[17] = Arc::from(&b"- other\n"[..]);
+        new.remove(400);
+        new.insert(9_000, Arc::from(&b"- new\n"[..]));
+        new.swap(5_000, 5_001);
+        assert!(check(&old, &new) < 150);
+        assert!(check(&old, &old) < 10);
+        check(&old, &[]);
+        check(&[], &old);
+    }
+
+    #[test]
+    fn two_far_changes_in_one_chunk_stay_small() {
+        let mut text: Vec<String> = (0..5_000).map(|i| format!("key{i}: value\n")).collect();
+        let old = chunks(&[&text.concat()]);
+        text[3] = "key3: other\n".into();
+        text[4_990] = "key4990: other\n".into();
+        text.insert(2_000, "\n\n\n".into());
+        let new = chunks(&[&text.concat()]);
+        assert!(check(&old, &new) < 60);
+    }
+
+    #[test]
+    fn repeated_and_moved_pieces_come_back_right() {
+        let a: Arc<[u8]> = Arc::from(&b"same\n"[..]);
+        let b: Arc<[u8]> = Arc::from(&b"b\n"[..]);
+        let c: Arc<[u8]> = Arc::from(&b"c\n"[..]);
+        let old = vec![a.clone(), b.clone(), a.clone(), c.clone(), a.clone()];
+        let new = vec![c.clone(), a.clone(), a.clone(), b.clone(), a.clone(), a.clone(), c];
+        check(&old, &new);
+        check(&new, &old);
+    }
+
+    #[test]
+    fn damaged_deltas_are_errors() {
+        let delta = between(&chunks(&["abc"]), &chunks(&["abxc"]));
+        assert_eq!(apply(b"abcd", &delta), Err(DeltaError::Base { wanted: 3, found: 4 }));
+        for cut in 0..delta.len() {
+            assert!(apply(b"abc", &delta[..cut]).is_err(), "{cut}");
+        }
+        assert_eq!(apply(b"abc", &[3, 4, 9, 0, 0]), Err(DeltaError::Damaged));
+        assert_eq!(apply(b"abc", &[0x80; 12]), Err(DeltaError::Damaged));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_two_lists_of_pieces(
+            pool in proptest::collection::vec("[ab\n]{0,400}", 1..6),
+            old in proptest::collection::vec(0usize..6, 0..20),
+            new in proptest::collection::vec(0usize..6, 0..20),
+        ) {
+            let pool: Vec<Arc<[u8]>> = pool.iter().map(|t| Arc::from(t.as_bytes())).collect();
+            let pick = |ns: &[usize]| -> Vec<Arc<[u8]>> {
+                ns.iter().map(|n| pool[n % pool.len()].clone()).collect()
+            };
+            check(&pick(&old), &pick(&new));
+        }
+    }
+}
