@@ -160,7 +160,7 @@ fn move_on(
         }
         range.start += step;
         left -= step;
-        if range.is_empty() {
+        if range.start == range.end {
             old.next();
         }
     }
