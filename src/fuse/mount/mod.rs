@@ -143,7 +143,7 @@ impl Mount {
     /// Waits until the mount answers.
     ///
     /// # Errors
-    /// `NoAnswer` after `patience`; `Failed` with what `statfs` says.
+    /// `NoAnswer` after `patience`; `Failed` with what `statfs` or `stat` says.
     pub fn ready(&self, patience: Duration) -> Result<(), MountError> {
         match answer(&self.point, patience) {
             None => Err(MountError::NoAnswer),
@@ -298,13 +298,16 @@ fn is_dead(point: &Path) -> bool {
     matches!(answer(point, Duration::from_secs(5)), Some(Err(Errno::NOTCONN)))
 }
 
-/// What `statfs` of a path says, which nobody answers from a cache; `None` when it has not
-/// answered in time.
+/// What `statfs` of a path says, which nobody answers from a cache, and `stat`; `None` when
+/// they have not answered in time.
 fn answer(path: &Path, patience: Duration) -> Option<Result<(), Errno>> {
     let (tell, told) = mpsc::channel();
     let path = path.to_owned();
     let ask = move || {
-        let _ = tell.send(rustix::fs::statfs(&path).map(drop));
+        // Until its first `stat` the kernel takes root for the owner of a mount's root, and
+        // would refuse the owner a chmod.
+        let said = rustix::fs::statfs(&path).and_then(|_| rustix::fs::lstat(&path));
+        let _ = tell.send(said.map(drop));
     };
     std::thread::Builder::new().name("ifs-ask".to_owned()).spawn(ask).ok()?;
     told.recv_timeout(patience).ok()
