@@ -1,6 +1,7 @@
 //! Edits of YAML in block style, where lines and indentation are the syntax.
 
-use super::edit::{Change, Editor, Fate, Members, Place, tagged};
+use super::change::{Change, Fate, Members};
+use super::edit::{Editor, Place, tagged};
 use super::render;
 use super::scalar;
 use super::tree::{Node, Style};

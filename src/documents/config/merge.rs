@@ -1,8 +1,9 @@
 //! Three-way merge of config values by key path (merge.md, Config).
 
 use super::lists::{self, Merged};
+use super::path::KeyPath;
 use super::render;
-use super::value::{Index, KeyPath, Value};
+use super::value::{Index, Value};
 use crate::model::Overlap;
 
 /// Longest value shown in an overlap, in characters.

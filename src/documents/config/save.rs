@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::edit::reach;
 use super::lists::merge_lines;
 use super::merge::{self, Merge};
+use super::path::KeyPath;
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
 use super::tree::{Doc, Form, empty, read, text_of};
-use super::value::{KeyPath, Value};
+use super::value::Value;
 use crate::documents::{Plan, State};
 use crate::model::{Overlap, Reason, Refusal};
 
@@ -236,10 +237,10 @@ fn keep_version(target: &mut Value, current: Option<&Value>) {
     let Some(stored) = current.and_then(version) else { return };
     if version(target).is_some_and(|v| v < stored) {
         let kept = current.and_then(|c| c.entry("version")).cloned();
-        if let (Value::Map(m), Some(kept)) = (target, kept) {
-            if let Some(e) = m.iter_mut().find(|(k, _)| k == "version") {
-                e.1 = kept;
-            }
+        if let (Value::Map(m), Some(kept)) = (target, kept)
+            && let Some(e) = m.iter_mut().find(|(k, _)| k == "version")
+        {
+            e.1 = kept;
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Tests of texts and edits.
 
 use super::edit::reach;
+use super::path::KeyPath;
 use super::tree::{Form, read};
-use super::value::{KeyPath, Value};
+use super::value::Value;
 
 fn json(text: &str) -> Value {
     read(Form::Json, text).unwrap().value
