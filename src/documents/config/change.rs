@@ -70,16 +70,17 @@ impl Change<'_, '_> {
     }
 }
 
-/// How a map becomes `target`.
+/// How a map becomes `target`; `write_out`: without its `<<`.
 pub(super) fn map_change<'n, 't>(
     entries: &'n [Entry],
     target: &'t [(String, Value)],
+    write_out: bool,
 ) -> Change<'n, 't> {
     let wanted = Index::new(target.iter().map(|(k, _)| k.as_str()));
     // A key that comes from a `<<` can be overridden but not taken out: without it the
     // whole `<<` goes, and what it brought is written out.
-    let dissolve =
-        entries.iter().any(|e| e.role == Role::Inherited && wanted.get(&e.key).is_none());
+    let dissolve = write_out
+        || entries.iter().any(|e| e.role == Role::Inherited && wanted.get(&e.key).is_none());
     let mut children = Vec::new();
     let mut placed = vec![None; target.len()];
     let mut merge_child = None;

@@ -26,26 +26,46 @@ pub(super) struct Splice {
 /// The text with its values changed to `target`. A byte order mark, the line ends and a
 /// missing final newline stay as they are.
 pub(super) fn reach(form: Form, text: &str, target: &Value) -> String {
-    let mut now = text.to_owned();
-    for round in 0..4 {
-        let Ok(doc) = read(form, &now) else { break };
-        if doc.value.same(target) {
-            return now;
-        }
-        match edited(form, &now, &doc.root, target, round > 0) {
-            Some(next) => now = next,
-            None => break,
-        }
-    }
-    if read(form, &now).is_ok_and(|d| d.value.same(target)) {
-        return now;
-    }
-    let fresh = render::document(form, target);
-    if text.starts_with('\u{feff}') { format!("\u{feff}{fresh}") } else { fresh }
+    let edited = by_edits(form, text, target).or_else(|| {
+        // An anchor cannot go while its aliases need it: write those out, then try again.
+        let doc = read(form, text).ok()?;
+        let spelt = round(form, text, &doc.root, &doc.value, Mode::WriteOut)?;
+        by_edits(form, &spelt, target)
+    });
+    edited.unwrap_or_else(|| {
+        let fresh = render::document(form, target);
+        if text.starts_with('\u{feff}') { format!("\u{feff}{fresh}") } else { fresh }
+    })
 }
 
-/// One round of edits; `careful` avoids block scalars, whose end depends on what follows.
-fn edited(form: Form, text: &str, root: &Node, target: &Value, careful: bool) -> Option<String> {
+/// The same by edits alone; `None` when they do not get there.
+pub(super) fn by_edits(form: Form, text: &str, target: &Value) -> Option<String> {
+    let mut now = text.to_owned();
+    let mut mode = Mode::Free;
+    for _ in 0..4 {
+        let doc = read(form, &now).ok()?;
+        if doc.value.same(target) {
+            return Some(now);
+        }
+        now = round(form, &now, &doc.root, target, mode)?;
+        mode = Mode::Careful;
+    }
+    read(form, &now).is_ok_and(|d| d.value.same(target)).then_some(now)
+}
+
+/// How a round of edits goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Any way of writing.
+    Free,
+    /// No new block scalars: where they end depends on what follows them.
+    Careful,
+    /// Replace what aliases and `<<` bring by itself.
+    WriteOut,
+}
+
+/// One round of edits.
+fn round(form: Form, text: &str, root: &Node, target: &Value, mode: Mode) -> Option<String> {
     let eol =
         if text.find('\n').is_some_and(|n| text[..n].ends_with('\r')) { "\r\n" } else { "\n" };
     let open_end = form == Form::Yaml && !text.ends_with('\n');
@@ -53,10 +73,10 @@ fn edited(form: Form, text: &str, root: &Node, target: &Value, careful: bool) ->
     let unit = whole
         .lines()
         .find(|l| l.starts_with([' ', '\t']) && !l.trim().is_empty())
-        .map_or("  ", |l| &l[..l.len() - l.trim_start().len()]);
+        .map_or("  ", |l| &l[..l.len() - l.trim_start().len()])
+        .to_owned();
     let pretty = whole.trim().contains('\n') || whole.trim().len() <= 2;
-    let mut ed =
-        Editor { text: &whole, form, eol, unit: unit.to_owned(), pretty, careful, out: Vec::new() };
+    let mut ed = Editor { text: &whole, form, eol, unit, pretty, mode, out: Vec::new() };
     ed.change(root, target, Place::Root);
     let mut done = apply(&whole, 0..whole.len(), ed.out)?;
     if open_end && done.ends_with(eol) {
@@ -125,8 +145,8 @@ pub(super) struct Editor<'a> {
     pub unit: String,
     /// JSON over several lines.
     pub pretty: bool,
-    /// Write no block scalars.
-    pub careful: bool,
+    /// How it goes about it.
+    pub mode: Mode,
     /// The splices so far.
     pub out: Vec<Splice>,
 }
@@ -139,13 +159,15 @@ impl Editor<'_> {
 
     /// Makes `node` equal to `target`.
     pub fn change(&mut self, node: &Node, target: &Value, place: Place) {
-        if node.value().same(target) {
+        let write_out = self.mode == Mode::WriteOut;
+        if !write_out && node.value().same(target) {
             return;
         }
         let change = match (&node.kind, target, node.style) {
             (_, _, Style::Alias) => None,
-            (Kind::Map(entries), Value::Map(t), _) => Some(map_change(entries, t)),
+            (Kind::Map(entries), Value::Map(t), _) => Some(map_change(entries, t, write_out)),
             (Kind::Seq(items), Value::Seq(t), _) => Some(seq_change(items, t)),
+            _ if write_out => return,
             _ => None,
         };
         match (change, node.style) {
@@ -208,9 +230,10 @@ impl Editor<'_> {
         line.chars().take_while(|c| matches!(c, ' ' | '\t')).collect()
     }
 
-    /// Where the line of `at` begins.
+    /// Where the line of `at` begins, behind a byte order mark.
     pub fn line_start(&self, at: usize) -> usize {
-        self.text[..at].rfind('\n').map_or(0, |n| n + 1)
+        let bom = if self.text.starts_with('\u{feff}') { 3 } else { 0 };
+        self.text[..at].rfind('\n').map_or(bom.min(at), |n| n + 1)
     }
 
     /// Where the line after that of `at` begins.

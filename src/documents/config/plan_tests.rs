@@ -513,6 +513,32 @@ proptest! {
         prop_assert!(xy.overlaps.is_empty() && yx.overlaps.is_empty());
     }
 
+    /// Edits do it, without writing the text anew: every comment line that is not inside what
+    /// goes survives.
+    #[test]
+    fn one_key_is_changed_by_edits(
+        text in prop::sample::select(TEXTS),
+        at in any::<prop::sample::Index>(),
+        new in prop::option::of(value()),
+    ) {
+        let before = tree::read(Form::Yaml, text).unwrap().value;
+        let mut paths = vec![KeyPath::default().key("new")];
+        all_paths(&before, &KeyPath::default(), &mut paths);
+        let path = at.get(&paths);
+        let mut after = before.clone();
+        match new {
+            Some(new) => path.set(&mut after, new).unwrap(),
+            None => { path.unset(&mut after); }
+        }
+        let out = edit::by_edits(Form::Yaml, text, &after)
+            .or_else(|| text.contains('&').then(|| edit::reach(Form::Yaml, text, &after)));
+        prop_assert!(out.is_some(), "{path}: {after:?}");
+        let out = out.unwrap();
+        for line in text.lines().filter(|l| l.starts_with('#')) {
+            prop_assert!(out.contains(line), "{path}\n{out}");
+        }
+    }
+
     #[test]
     fn any_bytes_give_a_plan_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         survives(&bytes)?;
@@ -530,6 +556,20 @@ proptest! {
         let end = (at + len).min(chars.len());
         chars.splice(at..end, new.chars());
         survives(chars.into_iter().collect::<String>().as_bytes())?;
+    }
+}
+
+fn all_paths(v: &Value, at: &KeyPath, out: &mut Vec<KeyPath>) {
+    match v {
+        Value::Map(m) => m.iter().for_each(|(k, v)| {
+            out.push(at.key(k));
+            all_paths(v, &at.key(k), out);
+        }),
+        Value::Seq(s) => s.iter().enumerate().for_each(|(i, v)| {
+            out.push(at.at(i));
+            all_paths(v, &at.at(i), out);
+        }),
+        _ => {}
     }
 }
 
