@@ -15,6 +15,7 @@ mod edit;
 mod edit_block;
 mod edit_flow;
 mod json;
+mod keys;
 mod lists;
 mod merge;
 mod path;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub use keys::{get, source_bytes, with_key};
 pub use path::{KeyPath, Step};
 pub use rows::migrate;
 pub use state::ConfigState;

@@ -129,6 +129,53 @@ fn disjoint_changes_merge_with_comments_of_both() {
     assert_eq!(yaml(&p.believed), mine);
 }
 
+/// Layout that a writer changed is kept although it changed no value.
+#[test]
+fn comments_merge_without_values() {
+    let seen = state(Form::Yaml, YAML);
+    let theirs = state(Form::Yaml, &YAML.replace("1.0", "5"));
+    let mine = YAML.replace("# settings", "# my settings\n# of today");
+    let p = whole(Y, Some(&seen), &mine, &theirs);
+    assert_eq!(yaml(&p.next), mine.replace("1.0", "5"));
+    assert_eq!(yaml(&p.believed), mine);
+}
+
+/// Programs that know only doubles do not change numbers, people who edit an id do.
+#[test]
+fn big_numbers() {
+    let cur = state(Form::Yaml, "id: 123456789012345678 # mine\n");
+    for (written, stands) in [
+        ("123456789012345680", "123456789012345678"),
+        ("1.2345678901234568e17", "123456789012345678"),
+        ("123456789012345679", "123456789012345679"),
+        ("5", "5"),
+    ] {
+        let p = whole(J, Some(&cur), &format!("{{\"id\": {written}}}"), &cur);
+        assert_eq!(yaml(&p.next), format!("id: {stands} # mine\n"));
+    }
+}
+
+#[test]
+fn keys_for_commands() {
+    let cur = state(Form::Yaml, YAML);
+    assert_eq!(get(&cur, "koan.budget").unwrap().as_deref(), Some("1.0"));
+    assert_eq!(get(&cur, "tools[1]").unwrap().unwrap(), "{\n  \"id\": \"sh\",\n  \"on\": false\n}");
+    assert_eq!(get(&cur, "koan.nothing").unwrap(), None);
+    assert!(get(&cur, "a..b").is_err());
+    let (view, text) = with_key(&cur, "koan.budget", Some("2.50")).unwrap().unwrap();
+    assert_eq!((view, text), (Y, YAML.replace("1.0", "2.50")));
+    let (_, text) = with_key(&cur, "list[1]", Some("plain text")).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("[a, b, c]", "[a, plain text, c]"));
+    let (_, text) = with_key(&cur, "koan.name", None).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("  name: 'k'\n", ""));
+    assert_eq!(with_key(&cur, "koan.nothing", None).unwrap(), None);
+    assert!(with_key(&cur, "big.x", Some("1")).is_err());
+    let (view, text) = with_key(&doc().fresh(), "a.b", Some("true")).unwrap().unwrap();
+    assert_eq!((view, &*text), (J, "{\n  \"a\": {\n    \"b\": true\n  }\n}\n"));
+    assert_eq!(source_bytes(&cur), YAML.as_bytes());
+    assert!(source_bytes(&doc().fresh()).is_empty());
+}
+
 #[test]
 fn later_wins_and_the_overlap_is_recorded() {
     let seen = state(Form::Yaml, YAML);

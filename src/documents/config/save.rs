@@ -73,14 +73,17 @@ pub(super) fn whole(
             text_of(bytes)?,
         ));
     };
-    if !exact && cur.value().is_some_and(|v| v.same(&target)) {
+    let now = cur.text(form).unwrap_or("");
+    let edits_text = form == source_form || cur.saved_other().is_some();
+    // A writer that changed only comments or layout changed something all the same.
+    let layout_only = edits_text && base.as_ref().is_some_and(|b| b.same(&doc.value));
+    if !exact && !layout_only && cur.value().is_some_and(|v| v.same(&target)) {
         let believed = believe(form, text, current)?;
         return Ok(Plan { next: current.clone(), believed, overlaps, summary: "no change".into() });
     }
-    let now = cur.text(form).unwrap_or("");
     let mine = if exact {
         Some(reach(form, text, &target))
-    } else if form == source_form || cur.saved_other().is_some() {
+    } else if edits_text {
         Some(carry(form, saw.and_then(|s| s.text(form)), text, now, &target))
     } else {
         target.same(&doc.value).then(|| text.to_owned())

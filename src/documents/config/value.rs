@@ -57,9 +57,7 @@ impl Value {
         match (self, other) {
             (Value::Null, Value::Null) => true,
             (Value::Bool(a), Value::Bool(b)) => a == b,
-            (Value::Num(a), Value::Num(b)) => {
-                a == b || matches!((number(a), number(b)), (Some(x), Some(y)) if x == y)
-            }
+            (Value::Num(a), Value::Num(b)) => same_number(a, b),
             (Value::Str(a), Value::Str(b)) => a == b,
             (Value::Seq(a), Value::Seq(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(x, y)| x.same(y))
@@ -119,6 +117,20 @@ impl Value {
         let n = number(text)?;
         (n.fract() == 0.0 && n.abs() < 9.0e15).then_some(n as i64)
     }
+}
+
+/// Equal as doubles (merge.md, Config), so that a program that knows nothing else does not
+/// change what it only passes on. Two whole numbers with more digits than a double can hold are
+/// different all the same: no such program wrote either of them.
+fn same_number(a: &str, b: &str) -> bool {
+    if a == b {
+        return true;
+    }
+    let exact = |s: &str| {
+        let digits = s.trim_start_matches('-');
+        digits.bytes().all(|b| b.is_ascii_digit()) && digits.trim_end_matches('0').len() > 17
+    };
+    !(exact(a) && exact(b)) && matches!((number(a), number(b)), (Some(x), Some(y)) if x == y)
 }
 
 /// The number behind a spelling of JSON or YAML 1.2; `None` when it is none.
