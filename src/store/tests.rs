@@ -256,9 +256,9 @@ fn small_tables_give_back_what_they_got() {
     };
     let (a, b, c) = (seen(1, 10, None), seen(2, 20, Some(b"\0x")), seen(3, 5, None));
     store.save_seen("boot", &[a.clone(), b.clone(), c.clone()], &[]).unwrap();
-    store.save_seen("old", &[a.clone()], &[]).unwrap();
+    store.save_seen("old", std::slice::from_ref(&a), &[]).unwrap();
     let b2 = SeenRow { view: View::ConfigYaml, rev: Rev(5), ..b };
-    store.save_seen("boot", &[b2.clone()], &[(DOC, a.identity.clone())]).unwrap();
+    store.save_seen("boot", std::slice::from_ref(&b2), &[(DOC, a.identity.clone())]).unwrap();
     assert_eq!(store.seen("boot").unwrap(), [c, b2], "oldest first, one per identity");
     assert_eq!(store.seen("old").unwrap(), [a]);
     store.forget_other_boots("boot").unwrap();
@@ -370,7 +370,12 @@ fn the_history_stays_within_its_bounds() {
             record_in(c, n as i64, &old, &text);
         };
         let numbers = hundred * 100..hundred * 100 + 100;
-        store.gate(|c| Ok(numbers.for_each(|n| save(c, n)))).unwrap();
+        store
+            .gate(|c| {
+                numbers.for_each(|n| save(c, n));
+                Ok(())
+            })
+            .unwrap();
         store.maintain(Stamp(0)).unwrap();
     }
     let size = || {

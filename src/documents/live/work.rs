@@ -138,7 +138,9 @@ impl<'l> Work<'l> {
             }
             None => state.clone(),
         };
-        slot.version = Arc::new(Version { doc, rev, mtime, state, belief: false });
+        if found.changed || !Arc::ptr_eq(&state, &before.state) {
+            slot.version = Arc::new(Version { doc, rev, mtime, state, belief: false });
+        }
         if found.changed {
             let notes = slot.unrecorded.get_or_insert_default();
             notes.overlaps.extend(found.overlaps);
