@@ -54,7 +54,14 @@ impl<'l> Work<'l> {
             if row.is_some() && row != self.slot(doc).row {
                 self.reload(conn, doc, row)?;
             }
-            self.refresh_rows(conn, doc)?;
+            match self.refresh_rows(conn, doc) {
+                // A database that was never ours, looked at: a kind whose tables are not there
+                // has no content.
+                Err(StoreError::Sqlite(e)) if self.live.store.bare() => {
+                    log::warn!("{} has no rows to show: {e}", doc.as_str());
+                }
+                done => done?,
+            }
         }
         Ok(())
     }
