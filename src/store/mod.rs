@@ -25,6 +25,8 @@ mod lockfile;
 mod maintain;
 mod migrate;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {
