@@ -25,6 +25,7 @@ mod lockfile;
 mod maintain;
 mod migrate;
 mod tables;
+pub mod upkeep;
 
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
@@ -33,3 +34,4 @@ pub use history::{NewRevision, Revision};
 pub use lockfile::MissionsLock;
 pub use maintain::Retention;
 pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
+pub use upkeep::RowCounts;
