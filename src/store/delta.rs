@@ -33,7 +33,7 @@ const FINE: usize = 256;
 
 /// The delta that makes `new` from `old`; chunks that the two share (the same `Arc`) are not
 /// looked into, so that the cost of a small change follows the number of chunks, not of bytes.
-pub fn between(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Vec<u8> {
+pub fn between(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Vec<u8> {
     let head = old.iter().zip(new).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
     let (old_rest, new_rest) = (&old[head..], &new[head..]);
     let tail = (old_rest.iter().rev())
@@ -46,10 +46,10 @@ pub fn between(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Vec<u8> {
     let tail_len: usize = old_rest[old_mid.len()..].iter().map(|c| c.len()).sum();
 
     let mut splices = Vec::new();
-    let (old_bytes, new_bytes) = (old_mid.concat(), new_mid.concat());
+    let (old_bytes, new_bytes) = (joined(old_mid), joined(new_mid));
     let (mut o, mut n) = (0, 0);
-    let key = |c: &Arc<[u8]>| c.as_ptr() as usize;
-    for gap in gaps(old_mid, new_mid, key) {
+    // Both lists are alive, so an address stands for one piece.
+    for gap in gaps(old_mid, new_mid, |c| c.as_ptr() as usize) {
         let Gap { old_skip, new_skip, old_len, new_len } = gap;
         o += old_skip;
         n += new_skip;
@@ -70,6 +70,10 @@ pub fn between(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Vec<u8> {
         at = start + old.end;
     }
     out
+}
+
+fn joined(chunks: &[&Arc<[u8]>]) -> Vec<u8> {
+    chunks.iter().flat_map(|c| c.iter().copied()).collect()
 }
 
 /// The bytes after the change.
@@ -98,6 +102,23 @@ pub fn apply(old: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
     if out.len() != size { Err(DeltaError::Damaged) } else { Ok(out) }
 }
 
+/// A part of an archive that is kept or replaced as a whole.
+trait Piece {
+    fn size(&self) -> usize;
+}
+
+impl Piece for &Arc<[u8]> {
+    fn size(&self) -> usize {
+        self.len()
+    }
+}
+
+impl Piece for &[u8] {
+    fn size(&self) -> usize {
+        self.len()
+    }
+}
+
 /// Lengths in bytes of what is equal before a difference, and of the difference.
 struct Gap {
     old_skip: usize,
@@ -108,7 +129,7 @@ struct Gap {
 
 /// The differences between two lists of pieces, around the pieces that occur once in each and
 /// stand in the same order in both (patience). Equal pieces have equal lengths.
-fn gaps<P: AsRef<[u8]>, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> Vec<Gap> {
+fn gaps<P: Piece, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> Vec<Gap> {
     // Occurrences and last place, for old and for new.
     let mut seen: HashMap<K, (u32, usize, u32)> = HashMap::with_capacity(old.len());
     for (i, p) in old.iter().enumerate() {
@@ -131,14 +152,14 @@ fn gaps<P: AsRef<[u8]>, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> 
     let mut out = Vec::new();
     let (mut i, mut j) = (0, 0);
     let mut equal = 0;
-    let size = |ps: &[P]| ps.iter().map(|p| p.as_ref().len()).sum::<usize>();
+    let size = |ps: &[P]| ps.iter().map(|p| p.size()).sum::<usize>();
     for (a, b) in increasing(&pairs).into_iter().chain([(old.len(), new.len())]) {
         let (old_len, new_len) = (size(&old[i..a]), size(&new[j..b]));
         if old_len + new_len > 0 {
             out.push(Gap { old_skip: equal, new_skip: equal, old_len, new_len });
             equal = 0;
         }
-        equal += old.get(a).map_or(0, |p| p.as_ref().len());
+        equal += old.get(a).map_or(0, |p| p.size());
         (i, j) = (a + 1, b + 1);
     }
     out
@@ -235,8 +256,12 @@ mod tests {
         text.iter().map(|t| Arc::from(t.as_bytes())).collect()
     }
 
+    fn refs(chunks: &[Arc<[u8]>]) -> Vec<&Arc<[u8]>> {
+        chunks.iter().collect()
+    }
+
     fn check(old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> usize {
-        let delta = between(old, new);
+        let delta = between(&refs(old), &refs(new));
         assert_eq!(apply(&old.concat(), &delta).unwrap(), new.concat());
         delta.len()
     }
@@ -280,7 +305,8 @@ mod tests {
 
     #[test]
     fn damaged_deltas_are_errors() {
-        let delta = between(&chunks(&["abc"]), &chunks(&["abxc"]));
+        let (old, new) = (chunks(&["abc"]), chunks(&["abxc"]));
+        let delta = between(&refs(&old), &refs(&new));
         assert_eq!(apply(b"abcd", &delta), Err(DeltaError::Base { wanted: 3, found: 4 }));
         for cut in 0..delta.len() {
             assert!(apply(b"abc", &delta[..cut]).is_err(), "{cut}");

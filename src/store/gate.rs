@@ -39,18 +39,14 @@ pub struct Idle<'s> {
     writer: MutexGuard<'s, Writer>,
 }
 
-/// An open write transaction. Dropped without [`Gate::commit`] it rolls back, also in a panic.
+/// An open write transaction. Dropped before [`Gate::commit`] it rolls back, also in a panic.
+/// After the commit the writer (and `missions.lock`) stay ours until it is dropped.
 pub struct Gate<'s> {
     store: &'s Store,
-    writer: Option<MutexGuard<'s, Writer>>,
+    writer: MutexGuard<'s, Writer>,
     version: i64,
     refreshed: bool,
     lock: Option<MissionsLock>,
-}
-
-/// A transaction that was committed; other writers still wait outside until this is dropped.
-pub struct Committed<'s> {
-    _writer: MutexGuard<'s, Writer>,
 }
 
 impl Store {
@@ -62,7 +58,7 @@ impl Store {
         &self,
         f: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let gate = self.begin(Wait::Patiently, false)?;
+        let mut gate = self.begin(Wait::Patiently, false)?;
         let out = f(gate.conn()).map_err(|e| gate.explain(e))?;
         gate.commit()?;
         Ok(out)
@@ -137,7 +133,8 @@ impl Store {
 
     /// Tells the watching connection that the documents are up to date, if they are.
     fn tell_probe(&self, writer: &Writer) {
-        let mut probe = self.probe.lock();
+        // Busy with a reader's look: then its glances are only slower.
+        let Some(mut probe) = self.probe.try_lock() else { return };
         // In this order: what the writer does not know of at the end, the probe had not seen.
         let glance = data_version(&probe.conn).ok();
         let current = writer.seen.is_some() && data_version(&writer.conn).ok() == writer.seen;
@@ -174,7 +171,7 @@ impl<'s> Idle<'s> {
         }
         match self.wait_for_lock(wait, deadline, missions_lock) {
             Ok((version, lock)) => {
-                Ok(Gate { store, writer: Some(self.writer), version, refreshed: false, lock })
+                Ok(Gate { store, writer: self.writer, version, refreshed: false, lock })
             }
             Err(e) => Err((self, e)),
         }
@@ -248,14 +245,13 @@ impl Drop for Waiting<'_> {
 impl<'s> Gate<'s> {
     /// The connection, inside the transaction.
     pub fn conn(&self) -> &Connection {
-        // Only `commit` and `drop` take the writer, and both consume the gate.
-        &self.writer.as_ref().expect("a gate has its writer").conn
+        &self.writer.conn
     }
 
     /// Another program has committed since the documents were last compared with the rows, or
     /// they never were.
     pub fn outside_change(&self) -> bool {
-        self.writer.as_ref().is_none_or(|w| w.seen != Some(self.version))
+        self.writer.seen != Some(self.version)
     }
 
     /// From the commit on, the documents count as compared with the rows.
@@ -273,30 +269,27 @@ impl<'s> Gate<'s> {
         explain(self.conn(), e)
     }
 
-    /// Commits. The writer stays ours until the answer is dropped, so that a new version can
-    /// be published before anybody can be told that nothing has changed.
+    /// Commits. The writer stays ours until the gate is dropped, so that a new version can be
+    /// published before anybody can be told that nothing has changed. To be called once.
     ///
     /// Errors: nothing was committed.
-    pub fn commit(mut self) -> Result<Committed<'s>, StoreError> {
+    pub fn commit(&mut self) -> Result<(), StoreError> {
         let done = self.conn().prepare_cached("COMMIT").and_then(|mut s| s.execute([]));
         if let Err(e) = done {
             return Err(self.explain(e.into()));
         }
-        let mut writer = self.writer.take().ok_or(StoreError::Busy)?;
         if self.refreshed {
-            writer.seen = Some(self.version);
+            self.writer.seen = Some(self.version);
         }
         self.store.commits.fetch_add(1, Ordering::AcqRel);
-        self.store.tell_probe(&writer);
-        Ok(Committed { _writer: writer })
+        self.store.tell_probe(&self.writer);
+        Ok(())
     }
 }
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
-        if let Some(writer) = &self.writer {
-            rollback(&writer.conn);
-        }
+        rollback(&self.writer.conn);
     }
 }
 

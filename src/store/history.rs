@@ -121,6 +121,16 @@ pub(crate) fn stamp(conn: &Connection, doc: DocId, rev: Rev) -> Result<Option<St
     Ok(at.map(Stamp))
 }
 
+/// Who made the revision, `None` when it is not on record.
+pub(crate) fn actor(conn: &Connection, doc: DocId, rev: Rev) -> Result<Option<Actor>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM ifs_revisions WHERE doc = ?1 AND rev = ?2");
+    let found = conn
+        .prepare_cached(&sql)?
+        .query_row(params![doc.as_str(), rev_out(rev)], |r| revision(doc, r))
+        .optional()?;
+    Ok(found.map(|r| r.actor))
+}
+
 /// The archive of the document at exactly this revision, `None` when that is not on record.
 ///
 /// Errors: [`StoreError::History`] when the chain does not fit together.

@@ -27,9 +27,15 @@ mod migrate;
 mod tables;
 pub mod upkeep;
 
+/// What a transaction on documents writes and reads inside the gate.
+pub(crate) mod ledger {
+    pub(crate) use super::history::{actor, archive, insert, last_outside, last_rev};
+    pub(crate) use super::tables::{document, set_document};
+}
+
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
-pub use gate::{Gate, Look, Wait};
+pub use gate::{Gate, Idle, Look, Wait};
 pub use history::{NewRevision, Revision};
 pub use lockfile::MissionsLock;
 pub use maintain::Retention;

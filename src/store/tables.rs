@@ -110,7 +110,7 @@ fn view_at(row: &Row<'_>, column: usize) -> Result<Option<View>, rusqlite::Error
 }
 
 /// The row of a document, `None` when it was never saved.
-pub(super) fn document(conn: &Connection, doc: DocId) -> Result<Option<DocumentRow>, StoreError> {
+pub(crate) fn document(conn: &Connection, doc: DocId) -> Result<Option<DocumentRow>, StoreError> {
     let mut stmt =
         conn.prepare_cached("SELECT rev, rows_rev, rows, mtime FROM ifs_documents WHERE doc = ?1")?;
     let row = stmt
@@ -128,7 +128,7 @@ pub(super) fn document(conn: &Connection, doc: DocId) -> Result<Option<DocumentR
 }
 
 /// Writes the row of a document.
-pub(super) fn set_document(conn: &Connection, row: &DocumentRow) -> Result<(), StoreError> {
+pub(crate) fn set_document(conn: &Connection, row: &DocumentRow) -> Result<(), StoreError> {
     let mut stmt = conn.prepare_cached(
         "INSERT INTO ifs_documents (doc, rev, rows_rev, rows, mtime) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (doc) DO UPDATE SET rev = ?2, rows_rev = ?3, rows = ?4, mtime = ?5",

@@ -1,8 +1,20 @@
 //! The current version of every document, and where a save commits.
 
+mod absent;
+mod save;
+mod slot;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod work;
+
 use std::sync::Arc;
 
-use super::{Document, Version, Written};
+use parking_lot::{Mutex, RwLock};
+
+use self::absent::Absent;
+use self::slot::{Recent, Shown, Slot};
+use super::{Context, Document, Version, Written};
 use crate::model::{Actor, Clock, DocId, Overlap, Refusal, Rev, View};
 use crate::store::{Store, StoreError};
 
@@ -82,17 +94,44 @@ pub type Listener = Arc<dyn Fn(&Published) + Send + Sync>;
 /// The current version of every document.
 pub struct Live {
     store: Arc<Store>,
+    /// In the order of [`DocId::ALL`].
+    documents: [Arc<dyn Document>; DocId::ALL.len()],
+    clock: Arc<dyn Clock>,
+    shown: RwLock<Shown>,
+    recent: Mutex<Recent>,
+    listener: RwLock<Option<Listener>>,
 }
 
 impl Live {
-    /// Reads the newest versions and compares them with the rows.
+    /// Reads the newest versions from the history and compares them with the rows. Documents
+    /// whose kind is not given have no names and refuse every save.
+    ///
+    /// Errors: those of the store; [`StoreError::History`] when a newest version cannot be
+    /// read back.
     pub fn open(
         store: Arc<Store>,
         documents: Vec<Arc<dyn Document>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Live, StoreError> {
-        let _ = (documents, clock);
-        Ok(Live { store })
+        let documents = DocId::ALL.map(|doc| {
+            let given = documents.iter().find(|d| d.id() == doc).cloned();
+            given.unwrap_or_else(|| Arc::new(Absent(doc)))
+        });
+        if !store.read_only() {
+            store.gate(|c| documents.iter().try_for_each(|d| Ok(c.execute_batch(d.schema())?)))?;
+        }
+        let created = store.created()?;
+        let slots = DocId::ALL.map(|doc| {
+            let state = documents[slot::place(doc)].fresh();
+            let (rows, mtime) = (state.clone(), created);
+            let version = Version { doc, rev: Rev(0), mtime, state, belief: false };
+            Slot::fresh(Arc::new(version), rows)
+        });
+        let shown = RwLock::new(Shown { slots, generation: 0, inside: false });
+        let (recent, listener) = (Mutex::default(), RwLock::default());
+        let live = Live { store, documents, clock, shown, recent, listener };
+        live.current(DocId::Missions)?;
+        Ok(live)
     }
 
     /// The store behind it.
@@ -102,57 +141,64 @@ impl Live {
 
     /// From now on `listener` is called for every new version.
     pub fn set_listener(&self, listener: Listener) {
-        let _ = listener;
-    }
-
-    /// The current version, with what other programs did to the rows (R9).
-    pub fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
-        let _ = doc;
-        Err(StoreError::Busy)
+        *self.listener.write() = Some(listener);
     }
 
     /// The version that was last published, without asking the database.
-    pub fn cached(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
-        let _ = doc;
-        Err(StoreError::Busy)
+    pub fn cached(&self, doc: DocId) -> Arc<Version> {
+        self.shown.read().slots[slot::place(doc)].version.clone()
     }
 
-    /// Commits a save (R2, R3).
-    pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
-        let _ = request;
-        Err(StoreError::Busy.into())
-    }
-
-    /// What a save would do.
-    pub fn check(&self, view: View, text: &[u8]) -> Result<Checked, SaveError> {
-        let _ = (view, text);
-        Err(StoreError::Busy.into())
-    }
-
-    /// Makes rows of what waits for `missions.lock`; whether nothing waits any more.
-    pub fn settle(&self) -> Result<bool, StoreError> {
-        Err(StoreError::Busy)
-    }
-
-    /// The version of exactly this revision; revision 0 is the fresh document.
+    /// The version of exactly this revision of this document: from memory, else from the
+    /// history. Revision 0 is the fresh document. `None`: not (or no longer) on record.
     pub fn at(&self, doc: DocId, rev: Rev) -> Result<Option<Arc<Version>>, StoreError> {
-        let _ = (doc, rev);
-        Err(StoreError::Busy)
+        let now = self.cached(doc);
+        if now.rev == rev {
+            return Ok(Some(now));
+        }
+        if let Some(version) = self.recent.lock().get(doc, rev) {
+            return Ok(Some(version));
+        }
+        let kind = &self.documents[slot::place(doc)];
+        let (state, mtime) = if rev == Rev(0) {
+            (kind.fresh(), self.store.created()?)
+        } else {
+            let Some(on_record) = self.store.revision(doc, rev)? else { return Ok(None) };
+            let Some(bytes) = self.store.archive(doc, rev)? else { return Ok(None) };
+            let state = kind.decode(&bytes).map_err(|reason| StoreError::History {
+                doc: doc.as_str(),
+                rev: rev.0,
+                reason,
+            })?;
+            (state, on_record.at)
+        };
+        let version = Arc::new(Version { doc, rev, mtime, state, belief: false });
+        self.recent.lock().put(version.clone());
+        Ok(Some(version))
     }
 
-    /// A writer's belief, recalled: `text` as a version, near revision `rev`.
+    /// A writer's belief, recalled after a restart: `text` under `view` as a version, with the
+    /// identities of revision `rev` (of the current version when that is not on record).
     pub fn believe(&self, view: View, text: &[u8], rev: Rev) -> Result<Arc<Version>, SaveError> {
-        let _ = (view, text, rev);
-        Err(StoreError::Busy.into())
+        let doc = view.doc();
+        let near = self.at(doc, rev)?.unwrap_or_else(|| self.cached(doc));
+        let kind = &self.documents[slot::place(doc)];
+        let state = kind.believe(view, text, &near.state, &self.context())?;
+        Ok(Arc::new(Version { doc, rev, mtime: near.mtime, state, belief: true }))
     }
 
-    /// Makes all committed work survive power loss (R8).
+    /// Makes all committed work survive power loss (R8); waits for the device, not for other
+    /// writers. Ticks call it while [`Store::is_dirty`].
     pub fn sync(&self) -> Result<(), StoreError> {
         self.store.sync()
     }
 
-    /// Housekeeping.
+    /// Housekeeping of the store ([`Store::maintain`]), for a thread that serves nobody.
     pub fn maintain(&self) -> Result<(), StoreError> {
-        Ok(())
+        self.store.maintain(self.clock.now())
+    }
+
+    fn context(&self) -> Context {
+        Context { now: self.clock.now() }
     }
 }
