@@ -52,7 +52,10 @@ fn contents(dir: &Path) -> Vec<(String, Vec<u8>, u32)> {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
             let meta = path.symlink_metadata().unwrap();
-            if name.starts_with(".instancefs-") || name.starts_with("missions.db") || name == "missions.lock" {
+            if name.starts_with(".instancefs-")
+                || name.starts_with("missions.db")
+                || name == "missions.lock"
+            {
                 continue;
             }
             if meta.is_dir() {
@@ -73,7 +76,8 @@ fn private_files(dir: &Path) -> Vec<String> {
 
 fn rows(store: &Path) -> Vec<(String, String)> {
     let conn = Connection::open(store.join("missions.db")).unwrap();
-    let mut stmt = conn.prepare("select state, text from missions order by state, sequence").unwrap();
+    let mut stmt =
+        conn.prepare("select state, text from missions order by state, sequence").unwrap();
     let rows = stmt.query_map([], |r| Ok((r.get(0)?, r.get(1)?))).unwrap();
     rows.collect::<Result<_, _>>().unwrap()
 }
@@ -406,8 +410,9 @@ fn eject_is_repeated_after_an_interruption_at_any_step() {
     let (dir, store) = (place.path("inst"), place.path("inst.store"));
     make_instance(&dir);
     let before = contents(&dir);
-    let journal = serde_json::json!({ "doing": "eject", "other": place.path("inst"), "purge": false })
-        .to_string();
+    let journal =
+        serde_json::json!({ "doing": "eject", "other": place.path("inst"), "purge": false })
+            .to_string();
     let step = ".instancefs-step";
     let eject = |what: &str| {
         let out = ifs(&place, &["eject", "inst"]);
@@ -452,8 +457,11 @@ fn export_is_a_complete_ordinary_copy() {
     ifs(&place, &["init", "s", "--from", "old"]);
     // Rows that are only in the -wal of another process.
     let conn = Connection::open(place.path("s/missions.db")).unwrap();
-    conn.execute("insert into missions (text, state, sequence) values ('by sql', 'pending', 99)", [])
-        .unwrap();
+    conn.execute(
+        "insert into missions (text, state, sequence) values ('by sql', 'pending', 99)",
+        [],
+    )
+    .unwrap();
     let out = ifs(&place, &["export", "s", "copy"]);
     assert_eq!(out.code, 0, "{}", out.stderr);
     assert_eq!(private_files(&place.path("copy")), Vec::<String>::new());

@@ -113,11 +113,6 @@ fn hint(e: &DaemonError) -> Option<String> {
         DaemonError::TwoTruths { .. } => {
             "they are two views of one config: remove or rename one of them".to_owned()
         }
-        DaemonError::Mount { source, .. }
-            if source.kind() == std::io::ErrorKind::PermissionDenied =>
-        {
-            "as an ordinary user this needs fuse3 (fusermount3) and access to /dev/fuse".to_owned()
-        }
         _ => return None,
     })
 }

@@ -183,19 +183,7 @@ fn short_path(store: &Path) -> std::io::Result<(File, PathBuf)> {
 
 /// The user id of the process at the other end, as it was when it connected.
 fn peer_uid(stream: &UnixStream) -> std::io::Result<u32> {
-    let mut cred = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
-    let mut size = std::mem::size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `cred` and `size` are valid for writes of the sizes given, and outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            std::ptr::from_mut(&mut cred).cast(),
-            &mut size,
-        )
-    };
-    if done == 0 { Ok(cred.uid) } else { Err(std::io::Error::last_os_error()) }
+    Ok(rustix::net::sockopt::socket_peercred(stream)?.uid.as_raw())
 }
 
 /// Takes over a descriptor that was passed to this process by number.

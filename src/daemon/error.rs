@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fuse::MountError;
 use crate::model::Refusal;
 use crate::store::StoreError;
 
@@ -37,12 +38,12 @@ pub enum DaemonError {
         problem: MountpointProblem,
     },
     /// The kernel or the mount program said no.
-    #[error("cannot mount at {path}: {source}")]
+    #[error("cannot mount at {}: {source}", .path.display())]
     Mount {
         /// The mount point.
         path: PathBuf,
         /// The failure.
-        source: std::io::Error,
+        source: MountError,
     },
     /// Programs use the mount.
     #[error("{path}: busy{}", by(.pids))]

@@ -59,11 +59,9 @@ fn without_daemon(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<St
 
 /// Takes dead mounts of ours away from a mount point, all that lie on each other.
 pub fn detach_dead(mountpoint: &Path) -> Result<()> {
-    while mounts::at(mountpoint).map_err(io(mountpoint, "cannot look for mounts"))?.is_some() {
-        crate::fuse::detach_dead(mountpoint)
-            .map_err(io(mountpoint, "cannot take the dead mount away"))?;
-    }
-    Ok(())
+    crate::fuse::detach_dead(mountpoint)
+        .map(drop)
+        .map_err(|source| DaemonError::Mount { path: mountpoint.to_owned(), source })
 }
 
 /// Waits until the daemon, which has done everything, has ended.

@@ -3,13 +3,12 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// The file system type of our mounts in `mountinfo`.
-pub const FSTYPE: &str = "fuse.instancefs";
+use crate::fuse::FSTYPE;
 
 /// One mounted file system of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,12 +144,6 @@ fn unescape(field: &[u8]) -> PathBuf {
         }
     }
     PathBuf::from(OsString::from_vec(out))
-}
-
-/// The name under which a store is given to the kernel as the mount's source. A comma would
-/// end the option, so it is only fit for a store whose path has none.
-pub fn source_of(store: &Path) -> Option<&Path> {
-    (!store.as_os_str().as_bytes().contains(&b',')).then_some(store)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use super::ready::{Outcome, Ready};
 use super::status::{self, Running};
 use super::{journal, leave, logging, mounts, names, writeout};
 use crate::documents::live::Live;
+use crate::fuse::MountError;
 use crate::model::{Clock, SystemClock};
 
 /// How long a new mount may take to answer its first question.
@@ -128,7 +129,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     ready.tell(&Outcome::Ready { notes });
 
     let peer = serve_until_end(&wait, &mounted);
-    let warnings = end(&instance, &mounted, background);
+    let warnings = end(instance, mounted, background);
     log::info!("ended");
     if let Some(mut peer) = peer {
         peer.answer(&Answer::Left { warnings });
@@ -151,9 +152,7 @@ fn serve_until_end(events: &Receiver<Event>, mounted: &Mounted) -> Option<Peer> 
                     peer.answer(&Answer::Leaving { pid: std::process::id() });
                     return Some(peer);
                 }
-                Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => {
-                    peer.answer(&Answer::Busy);
-                }
+                Err(MountError::Busy) => peer.answer(&Answer::Busy),
                 Err(e) => peer.answer(&Answer::Failed { message: e.to_string() }),
             },
             Ok(Event::Signal(signal)) => {
@@ -174,10 +173,11 @@ fn serve_until_end(events: &Receiver<Event>, mounted: &Mounted) -> Option<Peer> 
 
 /// R11: finishes what is in flight, keeps unsaved buffers, writes the documents out. What did
 /// not go as it should, one line each.
-fn end(instance: &Instance, mounted: &Mounted, background: Background) -> Vec<String> {
+fn end(instance: Instance, mounted: Arc<Mounted>, background: Background) -> Vec<String> {
     let mut warnings = Vec::new();
     mounted.leave();
     drop(background);
+    drop(mounted);
     if !settle_rows(&instance.live) {
         warnings.push(
             "another program holds missions.lock; the last changes are in missions.md and \
@@ -186,11 +186,11 @@ fn end(instance: &Instance, mounted: &Mounted, background: Background) -> Vec<St
         );
     }
     // An edit of the plain file beside the mount would be lost by writing over it.
-    match writeout::take_in(instance) {
+    match writeout::take_in(&instance) {
         Ok(taken) => warnings.extend(taken.iter().map(ToString::to_string)),
         Err(e) => warnings.push(e.to_string()),
     }
-    if let Err(e) = writeout::write_out(instance) {
+    if let Err(e) = writeout::write_out(&instance) {
         warnings.push(format!("not everything was written out: {e}"));
     }
     if let Err(e) = instance.live.sync() {
@@ -229,7 +229,8 @@ fn answer_commands(
     since: String,
     events: Sender<Event>,
 ) -> Result<()> {
-    let (live, mounted) = (Arc::clone(&instance.live), Arc::downgrade(mounted));
+    // This outlives the end of the service, which has to close the database.
+    let (live, mounted) = (Arc::downgrade(&instance.live), Arc::downgrade(mounted));
     let (store, mountpoint) = (settings.store.clone(), settings.mountpoint.clone());
     let read_only = settings.read_only;
     control::listen(&settings.store, move |request, mut peer| match request {

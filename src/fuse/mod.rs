@@ -1,7 +1,21 @@
-//! The adapter to the kernel: decode, call, reply, notify.
+//! FUSE: the only room that knows fuser and errno numbers.
+//!
+//! [`Mount`] mounts a [`Layer`](crate::vfs::Layer) and serves it; the adapter decodes each
+//! request, calls the layer and replies. No handler holds any logic.
 
-/// stub
-pub fn detach_dead(mountpoint: &std::path::Path) -> std::io::Result<()> {
-    let _ = mountpoint;
-    Ok(())
-}
+mod adapter;
+mod calls;
+mod convert;
+mod errno;
+mod mount;
+mod notify;
+mod pool;
+mod stats;
+
+pub use errno::of as errno_of;
+pub use mount::{Load, Mount, MountError, MountOptions, detach_dead, mounted_at};
+pub use notify::Notifier;
+pub use stats::{Op, OpStat, Stats};
+
+/// The file system type in `/proc/mounts`.
+pub const FSTYPE: &str = "fuse.instancefs";
