@@ -241,7 +241,10 @@ fn answer_commands(
                 mountpoint: &mountpoint,
                 read_only,
             };
-            let operations = mounted.upgrade().map_or(serde_json::Value::Null, |m| m.operations());
+            let (Some(live), Some(mounted)) = (live.upgrade(), mounted.upgrade()) else {
+                return peer.answer(&Answer::Failed { message: "it is ending".to_owned() });
+            };
+            let operations = mounted.operations();
             peer.answer(&match status::describe(&store, &live, Some(&running), operations) {
                 Ok(status) => Answer::Status { status },
                 Err(e) => Answer::Failed { message: e.to_string() },
