@@ -66,10 +66,12 @@ pub struct Store {
     pub(super) options: Options,
     /// A database without our tables, opened read-only.
     pub(super) bare: bool,
-    pub(super) writer: Mutex<Writer>,
     pub(super) probe: Mutex<Probe>,
     pub(super) syncer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
+    /// Closed last (fields are dropped in this order): only a connection that may write
+    /// removes the WAL when it is the last one.
+    pub(super) writer: Mutex<Writer>,
     /// A gate waits for another program's lock, with the writer mutex held.
     pub(super) waiting: AtomicBool,
     /// Commits of this process.
@@ -186,7 +188,7 @@ impl Store {
 }
 
 /// One connection with our settings.
-fn connect(db: &Path, options: &Options) -> Result<Connection, rusqlite::Error> {
+pub(super) fn connect(db: &Path, options: &Options) -> Result<Connection, rusqlite::Error> {
     let mode = if options.read_only {
         OpenFlags::SQLITE_OPEN_READ_ONLY
     } else {

@@ -78,28 +78,93 @@ fn joined(chunks: &[&Arc<[u8]>]) -> Vec<u8> {
 
 /// The bytes after the change.
 pub fn apply(old: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
-    let mut rest = delta;
-    let wanted = take(&mut rest)?;
-    if wanted != old.len() {
-        return Err(DeltaError::Base { wanted: wanted as u64, found: old.len() as u64 });
+    let mut replay = Replay::new(old.to_vec());
+    replay.then(delta.to_vec())?;
+    Ok(replay.bytes())
+}
+
+/// A chain of deltas being followed. A step costs by the number of splices so far, not by the
+/// size of the archive.
+pub struct Replay {
+    pieces: Vec<(Arc<[u8]>, Range<usize>)>,
+    len: usize,
+}
+
+/// Pieces from which on they are joined.
+const MANY: usize = 8_192;
+
+impl Replay {
+    /// From these bytes on.
+    pub fn new(bytes: Vec<u8>) -> Replay {
+        let len = bytes.len();
+        Replay { pieces: vec![(Arc::from(bytes), 0..len)], len }
     }
-    let size = take(&mut rest)?;
-    // A damaged length must not ask for the machine's whole memory.
-    if size > old.len() + delta.len() {
-        return Err(DeltaError::Damaged);
+
+    /// The next delta. After an error this is of no use any more.
+    pub fn then(&mut self, delta: Vec<u8>) -> Result<(), DeltaError> {
+        let delta: Arc<[u8]> = Arc::from(delta);
+        let mut rest = &delta[..];
+        let wanted = take(&mut rest)?;
+        if wanted != self.len {
+            return Err(DeltaError::Base { wanted: wanted as u64, found: self.len as u64 });
+        }
+        let size = take(&mut rest)?;
+        let mut old = std::mem::take(&mut self.pieces).into_iter().peekable();
+        let mut copied = 0usize;
+        while !rest.is_empty() {
+            let (copy, skip, insert) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
+            move_on(&mut old, copy, Some(&mut self.pieces))?;
+            move_on(&mut old, skip, None)?;
+            copied += copy + insert;
+            if insert > rest.len() {
+                return Err(DeltaError::Damaged);
+            }
+            let from = delta.len() - rest.len();
+            self.pieces.push((delta.clone(), from..from + insert));
+            rest = &rest[insert..];
+        }
+        for piece in old {
+            copied += piece.1.len();
+            self.pieces.push(piece);
+        }
+        if copied != size {
+            return Err(DeltaError::Damaged);
+        }
+        self.len = size;
+        if self.pieces.len() > MANY {
+            *self = Replay::new(self.bytes());
+        }
+        Ok(())
     }
-    let mut out = Vec::with_capacity(size);
-    let mut at = 0usize;
-    while !rest.is_empty() {
-        let (copy, skip, insert) = (take(&mut rest)?, take(&mut rest)?, take(&mut rest)?);
-        let end = at.checked_add(copy).ok_or(DeltaError::Damaged)?;
-        out.extend_from_slice(old.get(at..end).ok_or(DeltaError::Damaged)?);
-        at = end.checked_add(skip).ok_or(DeltaError::Damaged)?;
-        out.extend_from_slice(rest.get(..insert).ok_or(DeltaError::Damaged)?);
-        rest = &rest[insert..];
+
+    /// The bytes now.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.len);
+        self.pieces.iter().for_each(|(b, range)| out.extend_from_slice(&b[range.clone()]));
+        out
     }
-    out.extend_from_slice(old.get(at..).ok_or(DeltaError::Damaged)?);
-    if out.len() != size { Err(DeltaError::Damaged) } else { Ok(out) }
+}
+
+/// Takes `count` bytes off the front of `old`.
+fn move_on(
+    old: &mut std::iter::Peekable<std::vec::IntoIter<(Arc<[u8]>, Range<usize>)>>,
+    count: usize,
+    mut to: Option<&mut Vec<(Arc<[u8]>, Range<usize>)>>,
+) -> Result<(), DeltaError> {
+    let mut left = count;
+    while left > 0 {
+        let (bytes, range) = old.peek_mut().ok_or(DeltaError::Damaged)?;
+        let step = range.len().min(left);
+        if let Some(to) = to.as_deref_mut() {
+            to.push((bytes.clone(), range.start..range.start + step));
+        }
+        range.start += step;
+        left -= step;
+        if range.start == range.end {
+            old.next();
+        }
+    }
+    Ok(())
 }
 
 /// A part of an archive that is kept or replaced as a whole.

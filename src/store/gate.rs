@@ -43,10 +43,12 @@ pub struct Idle<'s> {
 /// After the commit the writer (and `missions.lock`) stay ours until it is dropped.
 pub struct Gate<'s> {
     store: &'s Store,
+    /// Before the writer, because fields are dropped in this order: whoever gets the writer
+    /// next must find this lock free.
+    lock: Option<MissionsLock>,
     writer: MutexGuard<'s, Writer>,
     version: i64,
     refreshed: bool,
-    lock: Option<MissionsLock>,
 }
 
 impl Store {

@@ -149,7 +149,8 @@ pub(crate) fn archive(
         )?
         .query_row(params![doc.as_str(), rev_out(rev)], |r| Ok((r.get(0)?, r.get(1)?)))
         .optional()?;
-    let (from, mut bytes) = key.unwrap_or((0, Vec::new()));
+    let (from, bytes) = key.unwrap_or((0, Vec::new()));
+    let mut replay = delta::Replay::new(bytes);
     let mut stmt = conn.prepare_cached(
         "SELECT rev, delta FROM ifs_revisions WHERE doc = ?1 AND rev > ?2 AND rev <= ?3
          ORDER BY rev",
@@ -157,14 +158,13 @@ pub(crate) fn archive(
     let mut rows = stmt.query(params![doc.as_str(), from, rev_out(rev)])?;
     while let Some(row) = rows.next()? {
         let at: i64 = row.get(0)?;
-        let change = row.get_ref(1)?.as_blob().unwrap_or_default();
-        bytes = delta::apply(&bytes, change).map_err(|e| StoreError::History {
+        replay.then(row.get(1)?).map_err(|e| StoreError::History {
             doc: doc.as_str(),
             rev: rev_in(at).0,
             reason: e.to_string(),
         })?;
     }
-    Ok(Some(bytes))
+    Ok(Some(replay.bytes()))
 }
 
 impl Store {

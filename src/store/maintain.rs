@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::connect::connect;
 use super::tables::rev_out;
 use super::{Store, StoreError, history};
-use crate::model::{DocId, Rev, Stamp};
+use crate::model::{DocId, Rev, Stamp, View};
 
-/// What the history keeps of each document. The newest chain of deltas is always kept, so the
-/// history is never shorter than the last whole archive and what follows it.
+/// What the history keeps of each document. It is cut only where a whole archive stands, at
+/// the newest one that is out of bounds, so it keeps a little more than these say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Revisions older than this go.
@@ -21,12 +22,12 @@ pub struct Retention {
 }
 
 impl Default for Retention {
-    /// 180 days, 50,000 revisions, 96 MiB.
+    /// 180 days, 50,000 revisions, 80 MiB.
     fn default() -> Retention {
         Retention {
             max_age: Duration::from_secs(180 * 24 * 3600),
             max_count: 50_000,
-            max_bytes: 96 << 20,
+            max_bytes: 80 << 20,
         }
     }
 }
@@ -34,12 +35,14 @@ impl Default for Retention {
 /// A whole archive is kept when the deltas since the last one are larger than the document
 /// and at least this many,
 const KEYFRAME_MIN: u64 = 64;
-/// or when they are this many.
+/// or when they are this many,
 const KEYFRAME_MAX: u64 = 1_000;
+/// or when they are this many times as large as the document.
+const KEYFRAME_TIMES: u64 = 8;
 /// Rows that one transaction forgets.
 const STEP: i64 = 500;
-/// WAL frames from which a checkpoint is worth while.
-const CHECKPOINT_FRAMES: i64 = 1_000;
+/// Size of the WAL from which a checkpoint is worth while.
+const CHECKPOINT_BYTES: u64 = 4 << 20;
 
 impl Store {
     /// Housekeeping, to be called now and then from a thread that serves nobody (and by
@@ -59,24 +62,25 @@ impl Store {
     /// Keeps a whole archive of the newest revision when the chain has grown long.
     fn keyframe(&self, doc: DocId) -> Result<(), StoreError> {
         let due = self.read(|c| {
-            let (from, size): (i64, i64) = c
+            let (from, size): (i64, u64) = c
                 .prepare_cached(
                     "SELECT rev, length(archive) FROM ifs_keyframes WHERE doc = ?1
                      ORDER BY rev DESC LIMIT 1",
                 )?
-                .query_row([doc.as_str()], |r| Ok((r.get(0)?, r.get(1)?)))
+                .query_row([doc.as_str()], |r| Ok((r.get(0)?, r.get::<_, i64>(1)? as u64)))
                 .optional()?
                 .unwrap_or((0, 0));
-            let (count, bytes, newest): (u64, i64, Option<i64>) = c
+            let (count, bytes, newest): (u64, u64, Option<i64>) = c
                 .prepare_cached(
                     "SELECT count(*), coalesce(sum(length(delta)), 0), max(rev)
                      FROM ifs_revisions WHERE doc = ?1 AND rev > ?2",
                 )?
                 .query_row(params![doc.as_str(), from], |r| {
-                    Ok((r.get::<_, i64>(0)? as u64, r.get(1)?, r.get(2)?))
+                    Ok((r.get::<_, i64>(0)? as u64, r.get::<_, i64>(1)? as u64, r.get(2)?))
                 })?;
             let Some(newest) = newest else { return Ok(None) };
-            if count < KEYFRAME_MIN || (count < KEYFRAME_MAX && bytes <= size) {
+            let many = count >= KEYFRAME_MIN && bytes > size;
+            if !many && count < KEYFRAME_MAX && bytes <= size.max(1 << 16) * KEYFRAME_TIMES {
                 return Ok(None);
             }
             let rev = Rev(newest as u64);
@@ -97,67 +101,78 @@ impl Store {
         let keep_from = self.read(|c| oldest_to_keep(c, doc, now, &self.options.retention))?;
         let Some(keep_from) = keep_from else { return Ok(false) };
         self.gate(|c| {
-            // Oldest first, so that what is left is always a chain with its beginning.
+            // The newest of them first, so that what is left of them is a chain with its
+            // beginning as long as there is any.
             let gone = c.execute(
                 "DELETE FROM ifs_revisions WHERE rev IN (SELECT rev FROM ifs_revisions
-                 WHERE doc = ?1 AND rev < ?2 ORDER BY rev LIMIT ?3)",
+                 WHERE doc = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT ?3)",
                 params![doc.as_str(), keep_from, STEP],
             )?;
+            if gone as i64 == STEP {
+                return Ok(true);
+            }
             c.execute(
-                "DELETE FROM ifs_keyframes WHERE doc = ?1 AND rev < coalesce(
-                 (SELECT min(rev) FROM ifs_revisions WHERE doc = ?1), 0)",
-                [doc.as_str()],
+                "DELETE FROM ifs_keyframes WHERE doc = ?1 AND rev < ?2",
+                params![doc.as_str(), keep_from],
             )?;
-            Ok(gone as i64 == STEP)
+            Ok(false)
         })
     }
 
-    /// Moves the WAL's content into the database, as far as readers allow, on a connection of
-    /// its own, so that no commit has to.
+    /// Moves the WAL's content into the database as far as readers allow, once it has grown, on
+    /// a connection of its own: commits go on meanwhile and never have to do it themselves.
     fn checkpoint(&self) -> Result<(), StoreError> {
-        let writer = self.writer.try_lock();
-        let Some(writer) = writer else { return Ok(()) };
-        let (_busy, _log, _done): (i64, i64, i64) =
-            writer.conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |r| {
-                Ok((r.get(0)?, r.get(1)?, r.get(2)?))
-            })?;
-        let _ = CHECKPOINT_FRAMES;
+        let mut wal = self.db.clone().into_os_string();
+        wal.push("-wal");
+        if std::fs::metadata(&wal).map_or(0, |m| m.len()) < CHECKPOINT_BYTES {
+            return Ok(());
+        }
+        let conn = connect(&self.db, &self.options)?;
+        conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
         Ok(())
     }
 }
 
-/// The revision from which on everything stays: the newest whole archive that keeps the
-/// history within its bounds. `None`: nothing has to go.
+/// The revision from which on everything stays: the newest whole archive that is out of
+/// bounds and not newer than what is still needed. `None`: nothing has to go.
 fn oldest_to_keep(
     conn: &Connection,
     doc: DocId,
     now: Stamp,
     retention: &Retention,
 ) -> Result<Option<i64>, StoreError> {
+    // Rows that wait for missions.lock, and files written out at the last unmount.
+    let mut views = doc.views().map(View::name);
+    let needed: i64 = conn
+        .prepare_cached(
+            "SELECT min(coalesce((SELECT rows_rev FROM ifs_documents WHERE doc = ?1), 0),
+             coalesce((SELECT min(rev) FROM ifs_exports WHERE view IN (?2, ?3)), ?4))",
+        )?
+        .query_row(params![doc.as_str(), views.next(), views.next(), i64::MAX], |r| r.get(0))?;
     let age = i64::try_from(retention.max_age.as_nanos()).unwrap_or(i64::MAX);
     let oldest = now.0.saturating_sub(age);
-    // Newest first: the first revision that is out of bounds is where forgetting begins.
     let mut stmt = conn.prepare_cached(
-        "SELECT r.rev, r.at, length(r.delta), coalesce(length(k.archive), 0)
+        "SELECT r.rev, r.at, length(r.delta), coalesce(length(k.archive), -1)
          FROM ifs_revisions r LEFT JOIN ifs_keyframes k ON k.rev = r.rev
          WHERE r.doc = ?1 ORDER BY r.rev DESC",
     )?;
     let mut rows = stmt.query([doc.as_str()])?;
     let (mut count, mut bytes) = (0u64, 0u64);
-    let mut last_key = None;
+    let mut out_of_bounds = false;
+    let mut keep_from = None;
     while let Some(row) = rows.next()? {
         let rev: i64 = row.get(0)?;
-        let at: i64 = row.get(1)?;
         let key: i64 = row.get(3)?;
-        count += 1;
-        bytes += (row.get::<_, i64>(2)? + key) as u64;
-        if count > retention.max_count || bytes > retention.max_bytes || at < oldest {
-            // Everything before the oldest whole archive within the bounds; without one,
-            // nothing can go yet.
-            return Ok(last_key.filter(|k| *k > rev || key > 0));
+        if keep_from.is_some() {
+            return Ok(keep_from);
         }
-        if key > 0 {
-            last_key = Some(rev);
+        count += 1;
+        bytes += (row.get::<_, i64>(2)? + key.max(0)) as u64;
+        out_of_bounds |= count >= retention.max_count
+            || bytes > retention.max_bytes
+            || row.get::<_, i64>(1)? < oldest;
+        if out_of_bounds && key >= 0 && rev <= needed {
+            keep_from = Some(rev);
         }
     }
     Ok(None)
