@@ -12,43 +12,20 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags,
-    PollEvents, PollFlags, PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
+    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, PollEvents, PollFlags,
+    PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Request, TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Answer, Core, Place};
+use super::calls::{Core, Place, at_node, is_plain, on_handle};
 use super::convert;
+use super::negotiate::negotiate;
 use super::pool::Pool;
+use super::reply;
 use super::stats::{Op, Stats};
-use crate::vfs::{Entry, Layer, Opened, SetAttr, plain};
-
-/// Largest single write and read.
-const MAX_WRITE: u32 = 1 << 20;
-
-/// What we ask the kernel for, where it can.
-///
-/// Left out on purpose: the write-back cache (it keeps writes from us, and is for the whole
-/// connection), remote locks (the kernel's own do better, and fuser does not tell flock from
-/// fcntl), readdirplus (fuser cannot show a `d_ino` that is not the node's number), symlink
-/// caching, `ABORT_ERROR` (fuser takes only `ENODEV` for an orderly end).
-const WANTED: &[InitFlags] = &[
-    // Else a truncation arrives without its handle.
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    InitFlags::FUSE_ASYNC_READ,
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_BIG_WRITES,
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    // Pages go when a file changed behind the mount.
-    InitFlags::FUSE_AUTO_INVAL_DATA,
-    // The store's file system applies the umask, or a default ACL instead.
-    InitFlags::FUSE_DONT_MASK,
-    // Else every write asks for `security.capability` first.
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-];
+use crate::vfs::{Layer, SetAttr};
 
 /// A layer as fuser's file system.
 pub struct Adapter<L: Layer + ?Sized> {
@@ -61,61 +38,15 @@ impl<L: Layer + ?Sized + 'static> Adapter<L> {
     }
 }
 
-/// Operations below a plain directory: nothing there is a document.
-fn in_parent(parent: INodeNo) -> Place {
-    if parent.0 < plain::FIRST_NODE { Place::Pool } else { Place::Here }
-}
-
-fn on_handle(fh: FileHandle) -> Place {
-    if is_plain(fh) { Place::Here } else { Place::After(fh.0) }
-}
-
-fn is_plain(fh: FileHandle) -> bool {
-    fh.0 < plain::HANDLE_LIMIT
-}
-
-fn empty(reply: ReplyEmpty) -> impl FnOnce(Answer<()>) + Send + 'static {
-    move |answer| match answer {
-        Ok(()) => reply.ok(),
-        Err(e) => reply.error(e),
-    }
-}
-
-fn entry(reply: ReplyEntry) -> impl FnOnce(Answer<Entry>) + Send + 'static {
-    move |answer| match answer {
-        Ok(entry) => {
-            let (attr, ttl) = convert::entry_attr(&entry);
-            reply.entry_with_ttls(&ttl, &entry.entry_ttl, &attr, Generation(entry.generation));
-        }
-        Err(e) => reply.error(e),
-    }
-}
-
-fn xattr(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
-    match answer {
-        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
-        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
-        Ok(value) => reply.data(&value),
-        Err(e) => reply.error(e),
-    }
-}
-
 impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        for &flag in WANTED {
-            if config.add_capabilities(flag).is_err() {
-                log::info!("this kernel does not offer {flag:?}");
-            }
-        }
-        // An error names the nearest value that would do; these are within all limits.
-        let _ = config.set_max_write(MAX_WRITE);
-        let _ = config.set_max_background(64);
+        negotiate(config);
         Ok(())
     }
 
     fn lookup(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let who = convert::caller(req);
-        entry(reply)(self.core.call(Op::Lookup, |l| l.lookup(&who, parent.0, name)));
+        reply::entry(reply)(self.core.call(Op::Lookup, |l| l.lookup(&who, parent.0, name)));
     }
 
     fn forget(&self, _req: &Request, ino: INodeNo, nlookup: u64) {
@@ -128,10 +59,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
 
     fn getattr(&self, req: &Request, ino: INodeNo, fh: Option<FileHandle>, reply: ReplyAttr) {
         let (who, fh) = (convert::caller(req), fh.map(|fh| fh.0));
-        match self.core.call(Op::GetAttr, |l| l.getattr(&who, ino.0, fh)) {
-            Ok((attr, ttl)) => reply.attr(&ttl, &convert::attr(&attr)),
-            Err(e) => reply.error(e),
-        }
+        reply::attr(reply)(self.core.call(Op::GetAttr, |l| l.getattr(&who, ino.0, fh)));
     }
 
     fn setattr(
@@ -157,17 +85,10 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let set = SetAttr { mode, uid, gid, size, atime, mtime, fh: fh.map(|fh| fh.0) };
         let place = match fh {
             Some(fh) => on_handle(fh),
-            None => in_parent(ino),
+            None => at_node(ino),
         };
-        self.core.run(
-            place,
-            Op::SetAttr,
-            move |l| l.setattr(&who, ino.0, &set),
-            move |answer| match answer {
-                Ok((attr, ttl)) => reply.attr(&ttl, &convert::attr(&attr)),
-                Err(e) => reply.error(e),
-            },
-        );
+        let work = move |l: &L| l.setattr(&who, ino.0, &set);
+        self.core.run(place, Op::SetAttr, work, reply::attr(reply));
     }
 
     fn readlink(&self, req: &Request, ino: INodeNo, reply: ReplyData) {
@@ -190,7 +111,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let (who, name) = (convert::caller(req), name.to_owned());
         let work = move |l: &L| l.mknod(&who, parent.0, &name, mode, umask, rdev);
-        self.core.run(in_parent(parent), Op::MkNod, work, entry(reply));
+        self.core.run(at_node(parent), Op::MkNod, work, reply::entry(reply));
     }
 
     fn mkdir(
@@ -204,19 +125,19 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let (who, name) = (convert::caller(req), name.to_owned());
         let work = move |l: &L| l.mkdir(&who, parent.0, &name, mode, umask);
-        self.core.run(in_parent(parent), Op::MkDir, work, entry(reply));
+        self.core.run(at_node(parent), Op::MkDir, work, reply::entry(reply));
     }
 
     fn unlink(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (who, name) = (convert::caller(req), name.to_owned());
         let work = move |l: &L| l.unlink(&who, parent.0, &name);
-        self.core.run(in_parent(parent), Op::Unlink, work, empty(reply));
+        self.core.run(at_node(parent), Op::Unlink, work, reply::empty(reply));
     }
 
     fn rmdir(&self, req: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let (who, name) = (convert::caller(req), name.to_owned());
         let work = move |l: &L| l.rmdir(&who, parent.0, &name);
-        self.core.run(in_parent(parent), Op::RmDir, work, empty(reply));
+        self.core.run(at_node(parent), Op::RmDir, work, reply::empty(reply));
     }
 
     fn symlink(
@@ -230,7 +151,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let (who, name) = (convert::caller(req), link_name.to_owned());
         let target = target.as_os_str().to_owned();
         let work = move |l: &L| l.symlink(&who, parent.0, &name, &target);
-        self.core.run(in_parent(parent), Op::Symlink, work, entry(reply));
+        self.core.run(at_node(parent), Op::Symlink, work, reply::entry(reply));
     }
 
     fn rename(
@@ -247,7 +168,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let (name, newname) = (name.to_owned(), newname.to_owned());
         let how = convert::renaming(flags);
         let work = move |l: &L| l.rename(&who, parent.0, &name, newparent.0, &newname, how);
-        self.core.run(Place::Pool, Op::Rename, work, empty(reply));
+        self.core.run(Place::Pool, Op::Rename, work, reply::empty(reply));
     }
 
     fn link(
@@ -260,20 +181,13 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let (who, name) = (convert::caller(req), newname.to_owned());
         let work = move |l: &L| l.link(&who, ino.0, newparent.0, &name);
-        self.core.run(in_parent(newparent), Op::Link, work, entry(reply));
+        self.core.run(at_node(newparent), Op::Link, work, reply::entry(reply));
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
-        self.core.run(
-            in_parent(ino),
-            Op::Open,
-            move |l| l.open(&who, ino.0, flags.0),
-            move |answer| match answer {
-                Ok(opened) => reply.opened(FileHandle(opened.fh), file_flags(&opened, flags)),
-                Err(e) => reply.error(e),
-            },
-        );
+        let work = move |l: &L| l.open(&who, ino.0, flags.0);
+        self.core.run(at_node(ino), Op::Open, work, reply::opened(reply, flags));
     }
 
     fn create(
@@ -287,24 +201,9 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         reply: ReplyCreate,
     ) {
         let (who, name) = (convert::caller(req), name.to_owned());
-        self.core.run(
-            in_parent(parent),
-            Op::Create,
-            move |l| l.create(&who, parent.0, &name, mode, umask, flags),
-            move |answer| match answer {
-                Ok(created) => {
-                    let (attr, ttl) = convert::entry_attr(&created.entry);
-                    reply.created(
-                        &ttl.min(created.entry.entry_ttl),
-                        &attr,
-                        Generation(created.entry.generation),
-                        FileHandle(created.opened.fh),
-                        file_flags(&created.opened, OpenFlags(flags)),
-                    );
-                }
-                Err(e) => reply.error(e),
-            },
-        );
+        let work = move |l: &L| l.create(&who, parent.0, &name, mode, umask, flags);
+        let answer = reply::created(reply, OpenFlags(flags));
+        self.core.run(at_node(parent), Op::Create, work, answer);
     }
 
     fn read(
@@ -319,15 +218,8 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         reply: ReplyData,
     ) {
         let who = convert::caller(req);
-        self.core.run(
-            on_handle(fh),
-            Op::Read,
-            move |l| l.read(&who, ino.0, fh.0, offset, size),
-            move |answer| match answer {
-                Ok(data) => reply.data(data.get(..size as usize).unwrap_or(&data)),
-                Err(e) => reply.error(e),
-            },
-        );
+        let work = move |l: &L| l.read(&who, ino.0, fh.0, offset, size);
+        self.core.run(on_handle(fh), Op::Read, work, reply::data(reply, size));
     }
 
     fn write(
@@ -343,10 +235,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         reply: ReplyWrite,
     ) {
         let who = convert::caller(req);
-        let answer = move |answer: Answer<u32>| match answer {
-            Ok(written) => reply.written(written),
-            Err(e) => reply.error(e),
-        };
+        let answer = reply::written(reply);
         let place = on_handle(fh);
         if place == Place::Here {
             let work = |l: &L| l.write(&who, ino.0, fh.0, offset, data, flags.0);
@@ -368,7 +257,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.flush(&who, ino.0, fh.0);
-        self.core.run(Place::After(fh.0), Op::Flush, work, empty(reply));
+        self.core.run(Place::After(fh.0), Op::Flush, work, reply::empty(reply));
     }
 
     fn release(
@@ -384,7 +273,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         // A reader of a plain file has nothing pending (its flush is not even sent).
         let reader = is_plain(fh) && flags.acc_mode() == OpenAccMode::O_RDONLY;
         let place = if reader { Place::Here } else { Place::After(fh.0) };
-        self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), empty(reply));
+        self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
     }
 
     fn fsync(
@@ -397,15 +286,13 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.fsync(&who, ino.0, fh.0, datasync);
-        self.core.run(Place::After(fh.0), Op::Fsync, work, empty(reply));
+        self.core.run(Place::After(fh.0), Op::Fsync, work, reply::empty(reply));
     }
 
     fn opendir(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
-        match self.core.call(Op::OpenDir, |l| l.opendir(&who, ino.0, flags.0)) {
-            Ok(opened) => reply.opened(FileHandle(opened.fh), convert::open_flags(&opened)),
-            Err(e) => reply.error(e),
-        }
+        let answer = self.core.call(Op::OpenDir, |l| l.opendir(&who, ino.0, flags.0));
+        reply::opened(reply, flags)(answer);
     }
 
     fn readdir(
@@ -447,7 +334,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        empty(reply)(self.core.call(Op::ReleaseDir, |l| {
+        reply::empty(reply)(self.core.call(Op::ReleaseDir, |l| {
             l.releasedir(ino.0, fh.0);
             Ok(())
         }));
@@ -463,7 +350,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.fsyncdir(&who, ino.0, fh.0, datasync);
-        self.core.run(Place::Pool, Op::FsyncDir, work, empty(reply));
+        self.core.run(Place::Pool, Op::FsyncDir, work, reply::empty(reply));
     }
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
@@ -489,29 +376,29 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let Some(flags) = convert::xattr_flags(flags) else { return reply.error(Errno::EINVAL) };
         let who = convert::caller(req);
         let work = |l: &L| l.setxattr(&who, ino.0, name, value, flags);
-        empty(reply)(self.core.call(Op::SetXattr, work));
+        reply::empty(reply)(self.core.call(Op::SetXattr, work));
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let who = convert::caller(req);
-        xattr(reply, size, self.core.call(Op::GetXattr, |l| l.getxattr(&who, ino.0, name)));
+        reply::xattr(reply, size, self.core.call(Op::GetXattr, |l| l.getxattr(&who, ino.0, name)));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let who = convert::caller(req);
-        xattr(reply, size, self.core.call(Op::ListXattr, |l| l.listxattr(&who, ino.0)));
+        reply::xattr(reply, size, self.core.call(Op::ListXattr, |l| l.listxattr(&who, ino.0)));
     }
 
     fn removexattr(&self, req: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let who = convert::caller(req);
         let work = |l: &L| l.removexattr(&who, ino.0, name);
-        empty(reply)(self.core.call(Op::RemoveXattr, work));
+        reply::empty(reply)(self.core.call(Op::RemoveXattr, work));
     }
 
     fn access(&self, req: &Request, ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
         let who = convert::caller(req);
         let work = |l: &L| l.access(&who, ino.0, mask.bits());
-        empty(reply)(self.core.call(Op::Access, work));
+        reply::empty(reply)(self.core.call(Op::Access, work));
     }
 
     fn ioctl(
@@ -555,7 +442,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.fallocate(&who, ino.0, fh.0, offset, length, mode);
-        self.core.run(Place::After(fh.0), Op::Fallocate, work, empty(reply));
+        self.core.run(Place::After(fh.0), Op::Fallocate, work, reply::empty(reply));
     }
 
     fn lseek(
@@ -600,20 +487,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
                 let (from, to) = ((ino_in.0, fh_in.0), (ino_out.0, fh_out.0));
                 l.copy_file_range(&who, from.0, from.1, offset_in, to.0, to.1, offset_out, len)
             },
-            move |answer| match answer {
-                Ok(copied) => reply.written(copied),
-                Err(e) => reply.error(e),
-            },
+            reply::written(reply),
         );
     }
-}
-
-/// A reader of a plain file has nothing to flush: its `close` needs no request.
-fn file_flags(opened: &Opened, flags: OpenFlags) -> FopenFlags {
-    let mut out = convert::open_flags(opened);
-    let reader = flags.acc_mode() == OpenAccMode::O_RDONLY;
-    if reader && is_plain(FileHandle(opened.fh)) {
-        out |= FopenFlags::FOPEN_NOFLUSH;
-    }
-    out
 }

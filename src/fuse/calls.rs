@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-use fuser::Errno;
+use fuser::{Errno, FileHandle, INodeNo};
 
 use super::errno;
 use super::pool::Pool;
 use super::stats::{Op, Stats};
-use crate::vfs::Layer;
 use crate::vfs::layer::Result;
+use crate::vfs::{Layer, plain};
 
 /// The result of a handler, as it is sent.
 pub(super) type Answer<T> = std::result::Result<T, Errno>;
@@ -25,6 +25,22 @@ pub(super) enum Place {
     Pool,
     /// In a thread of the pool, after all earlier ones with this number (a handle's).
     After(u64),
+}
+
+/// Whether a handle is a plain file's.
+pub(super) fn is_plain(fh: FileHandle) -> bool {
+    fh.0 < plain::HANDLE_LIMIT
+}
+
+/// The place of an operation in a directory or on a node: documents are in the root, and
+/// nothing below a plain directory is one.
+pub(super) fn at_node(node: INodeNo) -> Place {
+    if node.0 < plain::FIRST_NODE { Place::Pool } else { Place::Here }
+}
+
+/// The place of an operation on a handle that is quick on a plain file.
+pub(super) fn on_handle(fh: FileHandle) -> Place {
+    if is_plain(fh) { Place::Here } else { Place::After(fh.0) }
 }
 
 /// The parts that all handlers share.

@@ -8,8 +8,10 @@ mod calls;
 mod convert;
 mod errno;
 mod mount;
+mod negotiate;
 mod notify;
 mod pool;
+mod reply;
 mod stats;
 
 pub use errno::of as errno_of;

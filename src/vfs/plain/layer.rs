@@ -425,5 +425,6 @@ impl Layer for Plain {
 }
 
 fn sync(file: &File, data_only: bool) -> Result<()> {
-    Ok(if data_only { rustix::fs::fdatasync(file)? } else { rustix::fs::fsync(file)? })
+    let done = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
+    Ok(done?)
 }
