@@ -3,6 +3,7 @@
 //! Every step can be repeated. A document counts as taken in when the store has noted its
 //! file's hash, which is the last thing that is done for it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,9 +17,9 @@ use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, names};
 use crate::documents::Written;
 use crate::documents::live::{SaveError, SaveRequest};
-use crate::model::{Actor, Clock, SystemClock, Via, View};
-use crate::store::DB_NAME;
+use crate::model::{Actor, Clock, Stamp, SystemClock, Via, View};
 use crate::store::upkeep::RowCounts;
+use crate::store::{DB_NAME, NameRow};
 
 /// What was taken in.
 #[derive(Debug, Default)]
@@ -136,6 +137,7 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
     for view in [View::MissionsMd, View::QuarantineMd, View::ConfigYaml, View::ConfigJson] {
         let Some(bytes) = read_document(dir, view)? else { continue };
         let how = one(&instance, view, &bytes, marker.foreign_database, newer)?;
+        keep_looks(&instance, view)?;
         let layout = match view {
             View::MissionsMd => kept_lines(&String::from_utf8_lossy(&bytes)),
             _ => Vec::new(),
@@ -193,6 +195,28 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
         note(instance, view, hash, &saved.version)?;
     }
     Ok(if fresh { How::Taken } else { How::Merged })
+}
+
+/// Mode, owner and time of the file become those of the document, unless it has some already.
+fn keep_looks(instance: &Instance, view: View) -> Result<()> {
+    if instance.store.names()?.iter().any(|name| name.view == view) {
+        return Ok(());
+    }
+    let path = instance.dir.join(view.name());
+    let meta = path.metadata().map_err(io(&path, "cannot read"))?;
+    let mtime = Stamp::from_parts(meta.mtime(), meta.mtime_nsec() as u32);
+    let rev = instance.live.current(view.doc())?.rev;
+    instance.store.save_name(&NameRow {
+        view,
+        // The tree gives it one of its own.
+        ino: 0,
+        mode: Some(meta.mode() & 0o7777),
+        uid: Some(meta.uid()),
+        gid: Some(meta.gid()),
+        atime: None,
+        mtime: Some((mtime, rev)),
+    })?;
+    Ok(())
 }
 
 /// The lines of a missions.md that are neither blank nor part of an item or a known header.

@@ -16,6 +16,7 @@ pub mod logging;
 pub mod mounted;
 pub mod mounts;
 pub mod names;
+mod ports;
 pub mod ready;
 pub mod serve;
 pub mod status;

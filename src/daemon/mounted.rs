@@ -1,17 +1,22 @@
 //! The file system of an open store: plain files, the tree above them, the kernel above both.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
+use super::ports::{LiveDocuments, StoreMemory};
 use super::serve::{Event, Settings};
+use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
-use crate::vfs::Layer;
+use crate::model::{SystemClock, Via, View};
 use crate::vfs::plain::Plain;
+use crate::vfs::processes::System;
+use crate::vfs::{Layer, Options, Parts, Tree};
 
 /// How long requests that are under way may take at the end.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -19,6 +24,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// A mounted store.
 pub struct Mounted {
     mount: Arc<Mount>,
+    tree: Arc<Tree>,
 }
 
 impl Mounted {
@@ -29,12 +35,8 @@ impl Mounted {
         events: Sender<Event>,
     ) -> Result<Mounted> {
         let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
-        let _ = instance;
-        let plain = Plain::new(&settings.store).map_err(|e| DaemonError::InTheWay {
-            path: settings.store.clone(),
-            reason: e.to_string(),
-        })?;
-        let layer: Arc<dyn Layer> = Arc::new(plain);
+        let tree = Arc::new(tree(instance, settings)?);
+        let layer: Arc<dyn Layer> = Arc::clone(&tree) as Arc<dyn Layer>;
         let options = MountOptions {
             allow_other: settings.allow_other,
             read_only: settings.read_only,
@@ -51,11 +53,22 @@ impl Mounted {
         if let Err(source) = started {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
-        Ok(Mounted { mount })
+        let point = settings.mountpoint.clone();
+        notify(&instance.live, &mount, point).map_err(|source| {
+            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
+        })?;
+        Ok(Mounted { mount, tree })
     }
 
     /// What is due: appends of long-lived handles.
-    pub fn tick(&self) {}
+    pub fn tick(&self) {
+        self.tree.tick();
+    }
+
+    /// The tree, for its state and its `status.json`.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
 
     /// Takes the mount out of the tree unless it is in use.
     pub fn unmount(&self) -> std::result::Result<(), MountError> {
@@ -68,6 +81,7 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        self.tree.shutdown();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
         }
@@ -96,9 +110,70 @@ impl Mounted {
         let load = self.mount.load();
         json!({
             "by_kind": operations,
+            "documents": self.tree.status(),
             "panics": stats.panics(),
             "threads": load.threads,
             "pending": load.pending,
         })
+    }
+}
+
+fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
+    let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
+        path: settings.store.clone(),
+        reason: e.to_string(),
+    };
+    let plain = Plain::new(&settings.store).map_err(failed)?;
+    let parts = Parts {
+        documents: Arc::new(LiveDocuments(Arc::clone(&instance.live))),
+        plain: Arc::new(plain),
+        processes: Arc::new(System::default()),
+        memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
+        clock: Arc::new(SystemClock),
+    };
+    Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
+}
+
+/// Tells the kernel, and whoever watches the file, of new versions that did not come through
+/// the mount (semantics section 7). A thread of its own: both may wait for a request that
+/// waits for the gate in which the version was published.
+fn notify(live: &Live, mount: &Mount, point: PathBuf) -> std::io::Result<()> {
+    let (send, news) = mpsc::channel::<View>();
+    let kernel = mount.notifier();
+    live.set_listener(Arc::new(move |published| {
+        for view in published.doc.views() {
+            kernel.inval_inode(Tree::node_of(view), 0, 0);
+            if published.actor.via != Via::Mount {
+                let _ = send.send(view);
+            }
+        }
+    }));
+    std::thread::Builder::new().name("watchers".into()).spawn(move || {
+        while let Ok(first) = news.recv() {
+            let mut views = vec![first];
+            for view in news.try_iter() {
+                if !views.contains(&view) {
+                    views.push(view);
+                }
+            }
+            for view in views {
+                touch(&point.join(view.name()));
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Makes an inotify event on a document: the kernel makes one for a change of times through
+/// the mounted path, and IN_MODIFY, which most watchers want, when only mtime is set. The tree
+/// knows this process and does not take it for a `utimens`.
+fn touch(path: &Path) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    };
+    if let Err(e) = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        log::debug!("{}: watchers not told: {e}", path.display());
     }
 }

@@ -1,9 +1,6 @@
 //! What the tree asks for (`vfs::ports`), answered by the live documents, the store and the
 //! plain files.
 
-use std::ffi::OsStr;
-use std::fs::File;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::documents::Version;
@@ -76,7 +73,7 @@ impl Memory for StoreMemory {
             let usual = if row.view.read_only() { 0o444 } else { 0o644 };
             KeptName {
                 view: row.view,
-                ino: if row.ino == 0 { crate::vfs::tree::first_ino(row.view) } else { row.ino },
+                ino: row.ino,
                 mode: row.mode.and_then(|m| u16::try_from(m & 0o7777).ok()).unwrap_or(usual),
                 uid: row.uid.unwrap_or(uid),
                 gid: row.gid.unwrap_or(gid),

@@ -11,8 +11,9 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -24,6 +25,7 @@ use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{Actor, Clock, Refusal, SystemClock, Via, View};
 use crate::store::{ExportRow, NameRow, StoreError};
+use crate::vfs::rescue::Rescue;
 
 /// The mode of a document that nobody has given one.
 const MODE: u32 = 0o644;
@@ -123,7 +125,7 @@ fn merge(
         }
         Ok(_) => Ok(None),
         Err(SaveError::Refused(refusal)) => {
-            let kept_as = keep_refused(&instance.dir, view, bytes, &refusal)?;
+            let kept_as = keep_refused(instance, view, bytes, &refusal, &actor)?;
             let now = SystemClock.now();
             instance.store.record_refusal(now, view, &actor, &refusal, Some(&kept_as))?;
             Ok(Some(TakenIn::Refused { view, refusal, kept_as }))
@@ -223,26 +225,17 @@ pub(super) fn read_plain(dir: &Path, view: View) -> Result<Option<Vec<u8>>> {
 }
 
 /// Keeps a refused text beside the document, reason on top; the name of the file.
-fn keep_refused(dir: &Path, view: View, bytes: &[u8], refusal: &Refusal) -> Result<String> {
-    let mut text = format!("refused: {refusal}\n").into_bytes();
-    if !refusal.hint.is_empty() {
-        text.extend_from_slice(format!("hint: {}\n", refusal.hint).as_bytes());
-    }
-    text.extend_from_slice(b"edited while the store was not mounted; the text follows\n\n");
-    text.extend_from_slice(bytes);
-    let name = (1..)
-        .map(|n| match n {
-            1 => format!("{}.refused", view.name()),
-            n => format!("{}.refused.{n}", view.name()),
-        })
-        .find(|name| !exists(&dir.join(name)))
-        .unwrap_or_default();
-    write_whole(dir, &name, &text, Like::PRIVATE)?;
-    Ok(name)
-}
-
-fn exists(path: &PathBuf) -> bool {
-    std::fs::symlink_metadata(path).is_ok()
+fn keep_refused(
+    instance: &Instance,
+    view: View,
+    bytes: &[u8],
+    refusal: &Refusal,
+    actor: &Actor,
+) -> Result<String> {
+    let dir = File::open(&instance.dir).map_err(io(&instance.dir, "cannot open"))?;
+    let now = SystemClock.now();
+    let kept = Rescue::default().refuse(dir.as_fd(), view, bytes, refusal, actor, now, None);
+    kept.map_err(io(&instance.dir.join(view.name()), "cannot keep the refused text of"))
 }
 
 pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
