@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::io::Errno;
+
 use crate::fuse::FSTYPE;
 
 /// One mounted file system of ours.
@@ -57,24 +59,22 @@ pub fn of_store(store: &Path) -> io::Result<Vec<OurMount>> {
     Ok(ours()?.into_iter().filter(|m| m.store == store).collect())
 }
 
-/// Asks the root of a mount for its attributes, in a thread of its own: a stopped daemon
-/// would keep the caller waiting for good.
+/// Asks a mount for its `statfs`, which no cache answers, in a thread of its own: a stopped
+/// daemon would keep the caller waiting for good.
 pub fn probe(mountpoint: &Path, patience: Duration) -> Liveness {
     let (tell, told) = mpsc::channel();
     let path = mountpoint.to_owned();
     let asker = std::thread::Builder::new().name("probe".into()).spawn(move || {
-        let _ = tell.send(std::fs::metadata(&path).map(|_| ()));
+        let _ = tell.send(rustix::fs::statfs(&path).map(drop));
     });
     if asker.is_err() {
         return Liveness::Silent;
     }
     match told.recv_timeout(patience) {
         Ok(Ok(())) => Liveness::Alive,
-        Ok(Err(e)) => match e.raw_os_error() {
-            Some(libc::ENOTCONN | libc::ECONNABORTED) => Liveness::Dead,
-            // Somebody else's mount may not be looked at, but it answers.
-            _ => Liveness::Alive,
-        },
+        Ok(Err(Errno::NOTCONN | Errno::CONNABORTED)) => Liveness::Dead,
+        // Somebody else's mount may not be looked at, but it answers.
+        Ok(Err(_)) => Liveness::Alive,
         Err(_) => Liveness::Silent,
     }
 }

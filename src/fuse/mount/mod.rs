@@ -289,12 +289,13 @@ fn is_dead(point: &Path) -> bool {
     matches!(answer(point, Duration::from_secs(5)), Some(Err(Errno::NOTCONN)))
 }
 
-/// What `stat` of a path says; `None` when it has not answered in time.
+/// What `statfs` of a path says; `None` when it has not answered in time. The kernel asks each
+/// time, while what it knows for a `stat` outlives a dead daemon for a second.
 fn answer(path: &Path, patience: Duration) -> Option<Result<(), Errno>> {
     let (tell, told) = mpsc::channel();
     let path = path.to_owned();
     let ask = move || {
-        let _ = tell.send(rustix::fs::lstat(&path).map(drop));
+        let _ = tell.send(rustix::fs::statfs(&path).map(drop));
     };
     std::thread::Builder::new().name("ifs-ask".to_owned()).spawn(ask).ok()?;
     told.recv_timeout(patience).ok()
