@@ -8,6 +8,7 @@ use super::error::{DaemonError, Result};
 use super::journal::Marker;
 use super::names;
 use crate::documents::Document;
+use crate::documents::config::ConfigDocument;
 use crate::documents::live::Live;
 use crate::model::{Clock, SystemClock};
 use crate::store::{Options, Store};
@@ -48,8 +49,7 @@ impl Instance {
 
 /// The document kinds of a store.
 fn kinds(dir: &Path) -> Vec<Arc<dyn Document>> {
-    let _ = dir;
-    Vec::new()
+    vec![Arc::new(ConfigDocument::new(Some(dir.to_owned()), None))]
 }
 
 /// Whether a directory is a store: it says so, or its database has our tables.
