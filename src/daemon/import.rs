@@ -144,6 +144,7 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
         };
         files.push(File { view, bytes: bytes.len() as u64, how, layout });
     }
+    keep_siblings(&instance)?;
     write_out(&instance)?;
     instance.live.sync()?;
     let rows = instance.store.row_counts()?;
@@ -216,6 +217,21 @@ fn keep_looks(instance: &Instance, view: View) -> Result<()> {
         atime: None,
         mtime: Some((mtime, rev)),
     })?;
+    Ok(())
+}
+
+/// A name that was not there looks like the other one of its document: the JSON view of a
+/// private config.yaml is private.
+fn keep_siblings(instance: &Instance) -> Result<()> {
+    let names = instance.store.names()?;
+    let known = |view: View| names.iter().find(|name| name.view == view);
+    for view in View::ALL {
+        let sibling = view.doc().views().filter(|other| *other != view).find_map(known);
+        if let (None, Some(sibling)) = (known(view), sibling) {
+            let row = NameRow { view, ino: 0, atime: None, mtime: None, ..sibling.clone() };
+            instance.store.save_name(&row)?;
+        }
+    }
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The file system of an open store: plain files, the tree above them, the kernel above both.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,11 +11,13 @@ use super::error::{DaemonError, Result};
 use super::instance::Instance;
 use super::ports::{LiveDocuments, StoreMemory};
 use super::serve::{Event, Settings};
+use super::status::{self, Running};
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::{SystemClock, Via, View};
 use crate::vfs::plain::Plain;
 use crate::vfs::processes::System;
+use crate::vfs::report::Status;
 use crate::vfs::{Layer, Options, Parts, Tree};
 
 /// How long requests that are under way may take at the end.
@@ -25,6 +27,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 pub struct Mounted {
     mount: Arc<Mount>,
     tree: Arc<Tree>,
+    reporter: Arc<Reporter>,
 }
 
 impl Mounted {
@@ -32,6 +35,7 @@ impl Mounted {
     pub fn start(
         instance: &Instance,
         settings: &Settings,
+        running: Running,
         events: Sender<Event>,
     ) -> Result<Mounted> {
         let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
@@ -57,7 +61,15 @@ impl Mounted {
         notify(&instance.live, &mount, point).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
-        Ok(Mounted { mount, tree })
+        let reporter = Arc::new(Reporter {
+            store: settings.store.clone(),
+            live: Arc::downgrade(&instance.live),
+            mount: Arc::downgrade(&mount),
+            running,
+        });
+        let writer = Arc::clone(&reporter);
+        tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
+        Ok(Mounted { mount, tree, reporter })
     }
 
     /// What is due: appends of long-lived handles.
@@ -65,9 +77,9 @@ impl Mounted {
         self.tree.tick();
     }
 
-    /// The tree, for its state and its `status.json`.
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+    /// The state of the instance, see `status.rs`.
+    pub fn status(&self) -> Result<Value> {
+        self.reporter.describe(&self.tree.status())
     }
 
     /// Takes the mount out of the tree unless it is in use.
@@ -86,36 +98,56 @@ impl Mounted {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
         }
     }
+}
 
-    /// How often each operation was served and how long it took.
-    pub fn operations(&self) -> Value {
-        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
-        let stats = self.mount.stats();
-        let mut operations = serde_json::Map::new();
-        for stat in stats.snapshot() {
-            if stat.count > 0 {
-                operations.insert(
-                    stat.op.name().to_owned(),
-                    json!({
-                        "count": stat.count,
-                        "errors": stat.errors,
-                        "total_us": micros(stat.total),
-                        "p50_us": micros(stat.p50),
-                        "p99_us": micros(stat.p99),
-                        "max_us": micros(stat.max),
-                    }),
-                );
-            }
-        }
-        let load = self.mount.load();
-        json!({
-            "by_kind": operations,
-            "documents": self.tree.status(),
-            "panics": stats.panics(),
-            "threads": load.threads,
-            "pending": load.pending,
-        })
+/// Describes the instance for `status` and `.instancefs/status.json`. It is part of the tree
+/// that it describes, so it keeps nothing of it alive.
+struct Reporter {
+    store: PathBuf,
+    live: Weak<Live>,
+    mount: Weak<Mount>,
+    running: Running,
+}
+
+impl Reporter {
+    fn describe(&self, tree: &Status) -> Result<Value> {
+        let (Some(live), Some(mount)) = (self.live.upgrade(), self.mount.upgrade()) else {
+            return Ok(json!({ "running": false }));
+        };
+        let mut operations = operations(&mount);
+        operations["documents"] = json!(tree);
+        status::describe(&self.store, &live, Some(&self.running), operations)
     }
+
+    fn status_json(&self, tree: &Status) -> Vec<u8> {
+        let status = self.describe(tree).unwrap_or_else(|e| json!({ "error": e.to_string() }));
+        format!("{status:#}\n").into_bytes()
+    }
+}
+
+/// How often each operation was served and how long it took.
+fn operations(mount: &Mount) -> Value {
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    let stats = mount.stats();
+    let mut by_kind = serde_json::Map::new();
+    for stat in stats.snapshot().into_iter().filter(|stat| stat.count > 0) {
+        let described = json!({
+            "count": stat.count,
+            "errors": stat.errors,
+            "total_us": micros(stat.total),
+            "p50_us": micros(stat.p50),
+            "p99_us": micros(stat.p99),
+            "max_us": micros(stat.max),
+        });
+        by_kind.insert(stat.op.name().to_owned(), described);
+    }
+    let load = mount.load();
+    json!({
+        "by_kind": by_kind,
+        "panics": stats.panics(),
+        "threads": load.threads,
+        "pending": load.pending,
+    })
 }
 
 fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {

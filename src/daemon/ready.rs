@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::io::{PipeReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -79,7 +80,9 @@ pub fn start(args: &[OsString], store: &Path) -> Result<Outcome> {
     // The command has a single thread here, so no other child inherits the descriptor.
     rustix::io::fcntl_setfd(&writing, rustix::io::FdFlags::empty())
         .map_err(|e| failed(e.into()))?;
+    let name = std::env::args_os().next().unwrap_or_else(|| "instancefs".into());
     let mut daemon = Command::new("/proc/self/exe")
+        .arg0(name)
         .args(args)
         .arg("--ready-fd")
         .arg(writing.as_raw_fd().to_string())

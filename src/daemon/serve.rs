@@ -15,7 +15,7 @@ use super::instance::{Instance, expect_store};
 use super::lock::{self, StoreLock};
 use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
-use super::status::{self, Running};
+use super::status::Running;
 use super::{journal, leave, logging, mounts, names, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
@@ -109,11 +109,17 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
         notes.push(taken.to_string());
     }
     writeout::write_out(&instance)?;
-    let mounted = Arc::new(Mounted::start(&instance, settings, events.clone())?);
+    let running = Running {
+        pid: std::process::id(),
+        since,
+        mountpoint: settings.mountpoint.clone(),
+        read_only: settings.read_only,
+    };
+    let mounted = Arc::new(Mounted::start(&instance, settings, running, events.clone())?);
     let ticking = Arc::clone(&mounted);
     let background = Background::start(&instance.live, move || ticking.tick())
         .map_err(io(&settings.store, "cannot start threads"))?;
-    answer_commands(settings, &instance, &mounted, since, events)?;
+    answer_commands(&settings.store, &mounted, events)?;
     match mounts::probe(&settings.mountpoint, FIRST_ANSWER) {
         mounts::Liveness::Alive => {}
         mounts::Liveness::Dead | mounts::Liveness::Silent => {
@@ -222,32 +228,16 @@ pub fn settle_rows(live: &Live) -> bool {
     }
 }
 
-fn answer_commands(
-    settings: &Settings,
-    instance: &Instance,
-    mounted: &Arc<Mounted>,
-    since: String,
-    events: Sender<Event>,
-) -> Result<()> {
+fn answer_commands(store: &Path, mounted: &Arc<Mounted>, events: Sender<Event>) -> Result<()> {
     // This outlives the end of the service, which has to close the database.
-    let (live, mounted) = (Arc::downgrade(&instance.live), Arc::downgrade(mounted));
-    let (store, mountpoint) = (settings.store.clone(), settings.mountpoint.clone());
-    let read_only = settings.read_only;
-    control::listen(&settings.store, move |request, mut peer| match request {
+    let mounted = Arc::downgrade(mounted);
+    control::listen(store, move |request, mut peer| match request {
         Request::Status => {
-            let running = Running {
-                pid: std::process::id(),
-                since: &since,
-                mountpoint: &mountpoint,
-                read_only,
-            };
-            let (Some(live), Some(mounted)) = (live.upgrade(), mounted.upgrade()) else {
-                return peer.answer(&Answer::Failed { message: "it is ending".to_owned() });
-            };
-            let operations = mounted.operations();
-            peer.answer(&match status::describe(&store, &live, Some(&running), operations) {
-                Ok(status) => Answer::Status { status },
-                Err(e) => Answer::Failed { message: e.to_string() },
+            let status = mounted.upgrade().map(|mounted| mounted.status());
+            peer.answer(&match status {
+                Some(Ok(status)) => Answer::Status { status },
+                Some(Err(e)) => Answer::Failed { message: e.to_string() },
+                None => Answer::Failed { message: "it is ending".to_owned() },
             });
         }
         Request::Unmount { force } => {
@@ -277,6 +267,8 @@ fn signals(events: Sender<Event>) -> std::io::Result<()> {
 
 /// Lets go of what belongs to the process that started us, and asks for what a server needs.
 fn detach_from_caller() {
+    // Started through /proc/self/exe it would be called `exe`.
+    let _ = rustix::thread::set_name(c"instancefs");
     // Its directory could otherwise not be unmounted, and modes are the callers' business.
     let _ = std::env::set_current_dir("/");
     rustix::process::umask(rustix::fs::Mode::empty());

@@ -1,7 +1,7 @@
 //! The state of an instance as one JSON object: what `status --json` prints and
 //! `.instancefs/status.json` shows.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -18,22 +18,23 @@ const SEARCHED: usize = 200;
 
 /// The serving process.
 #[derive(Debug, Clone)]
-pub struct Running<'a> {
+pub struct Running {
     /// Its pid.
     pub pid: u32,
     /// Since when, local time with offset.
-    pub since: &'a str,
+    pub since: String,
     /// Where the store is mounted.
-    pub mountpoint: &'a Path,
+    pub mountpoint: PathBuf,
     /// The mount lets nothing be changed.
     pub read_only: bool,
 }
 
-/// Describes an instance. `running`: the daemon, when it is the one that asks.
+/// Describes an instance. `running`: the daemon, when it is the one that asks; `operations`:
+/// what it counts.
 pub fn describe(
     dir: &Path,
     live: &Live,
-    running: Option<&Running<'_>>,
+    running: Option<&Running>,
     operations: Value,
 ) -> Result<Value> {
     let store = live.store();
@@ -50,17 +51,20 @@ pub fn describe(
             }
         }
     }
+    // Rows that wait for missions.lock are tried again here; what is left waits on.
+    let waiting = running.is_some() && !live.settle()?;
     let last: Vec<Value> = store.refusals(LISTED)?.iter().map(refusal).collect();
     Ok(json!({
         "running": running.is_some(),
         "pid": running.map(|r| r.pid),
-        "since": running.map(|r| r.since),
+        "since": running.map(|r| &r.since),
         "version": env!("CARGO_PKG_VERSION"),
         "store": dir.display().to_string(),
         "mountpoint": running.map(|r| r.mountpoint.display().to_string()),
         "read_only": running.is_some_and(|r| r.read_only),
         "documents": documents,
         "refusals": { "count": store.refusal_count()?, "last": last },
+        "waiting_rows": waiting,
         "overlaps": overlaps,
         "stale_saves": stale,
         "operations": operations,

@@ -55,17 +55,16 @@ impl std::fmt::Display for TakenIn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TakenIn::Merged { view, overlaps: 0 } => {
-                write!(f, "{} was edited while not mounted: merged", view.name())
+                write!(f, "{} was edited in the store: merged", view.name())
             }
             TakenIn::Merged { view, overlaps } => write!(
                 f,
-                "{} was edited while not mounted: merged, {overlaps} overlapping changes are in \
-                 the history",
+                "{} was edited in the store: merged, {overlaps} overlapping changes are in the history",
                 view.name()
             ),
             TakenIn::Refused { view, refusal, kept_as } => write!(
                 f,
-                "{} was edited while not mounted and is refused: {refusal}; kept as {kept_as}",
+                "{} was edited in the store and is refused: {refusal}; kept as {kept_as}",
                 view.name()
             ),
         }
