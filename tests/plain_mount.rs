@@ -24,8 +24,13 @@ struct Mounted {
     _alive: Sender<()>,
 }
 
+fn is_root() -> bool {
+    // SAFETY: no arguments.
+    unsafe { libc::geteuid() == 0 }
+}
+
 fn options() -> MountOptions {
-    MountOptions { allow_other: true, read_only: false, fsname: "test".to_owned() }
+    MountOptions { allow_other: is_root(), read_only: false, fsname: "test".to_owned() }
 }
 
 impl Mounted {
@@ -304,8 +309,7 @@ fn files_belong_to_who_made_them() {
     fs::set_permissions(m.point.path(), fs::Permissions::from_mode(0o777)).unwrap();
     fs::create_dir(m.path("open")).unwrap();
     fs::set_permissions(m.path("open"), fs::Permissions::from_mode(0o1777)).unwrap();
-    // SAFETY: no arguments.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         return;
     }
     fs::set_permissions(m.store.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -326,7 +330,7 @@ fn files_belong_to_who_made_them() {
     assert_eq!(out, "1234 1235 640\n1234 1235 750\n1234 1235 640\n1234 1235\n1234 777\n777\n");
 }
 
-/// A layer of which some operations panic.
+/// A layer of which some operations panic, and some take long.
 struct Panicking(Plain);
 
 macro_rules! pass {
@@ -352,6 +356,9 @@ mod panicking {
         fn flush(&self, w: &Caller, n: Node, fh: Fh) -> Result<()> {
             let size = self.0.getattr(w, n, Some(fh))?.0.size;
             assert!(size != 13, "thirteen");
+            if size == 14 {
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
             self.0.flush(w, n, fh)
         }
         pass! {
@@ -414,6 +421,94 @@ fn a_panic_is_eio_and_the_mount_lives_on() {
 }
 
 #[test]
+fn a_long_commit_holds_nobody_up() {
+    let store = tempfile::tempdir().unwrap();
+    let layer = Arc::new(Panicking(Plain::new(store.path()).unwrap()));
+    let m = Mounted::with(store, layer);
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..20)
+            .map(|i| {
+                let path = m.path(&i.to_string());
+                s.spawn(move || fs::write(path, "x".repeat(14)).unwrap())
+            })
+            .collect();
+        let mut longest = Duration::ZERO;
+        while !writers.iter().all(|w| w.is_finished()) {
+            let start = Instant::now();
+            fs::write(m.path("other"), "quick").unwrap();
+            assert_eq!(fs::read(m.path("other")).unwrap(), b"quick");
+            longest = longest.max(start.elapsed());
+        }
+        assert!(longest < Duration::from_millis(700), "{longest:?}");
+    });
+    let took = start.elapsed();
+    assert!(took > Duration::from_secs(1) && took < Duration::from_secs(4), "{took:?}");
+    assert!(m.mount.as_ref().unwrap().drain(Duration::from_secs(5)));
+}
+
+#[test]
+fn the_kernel_is_told() {
+    let m = Mounted::new();
+    fs::create_dir(m.path("d")).unwrap();
+    fs::write(m.path("d/f"), "old").unwrap();
+    let file = fs::File::open(m.path("d/f")).unwrap();
+    let ino = file.metadata().unwrap().ino();
+    let read = || {
+        let mut buf = [0; 3];
+        file.read_exact_at(&mut buf, 0).unwrap();
+        buf
+    };
+    let notifier = m.mount.as_ref().unwrap().notifier();
+    for new in [b"NEW", b"two", b"six"] {
+        read();
+        fs::write(m.real("d/f"), new).unwrap();
+        notifier.inval_inode(ino, 0, 0);
+        let start = Instant::now();
+        while read() != *new {
+            assert!(start.elapsed() < Duration::from_millis(500));
+        }
+    }
+}
+
+/// Not a test of its own: the process that `dead_mounts_are_taken_away` kills.
+#[test]
+fn server_to_be_killed() {
+    let Some(point) = std::env::var_os("INSTANCEFS_TEST_SERVE") else { return };
+    let store = tempfile::tempdir().unwrap();
+    let plain = Arc::new(Plain::new(store.path()).unwrap());
+    let mount = Mount::new(plain, Path::new(&point), &options()).unwrap();
+    mount.wait();
+}
+
+#[test]
+fn dead_mounts_are_taken_away() {
+    let point = tempfile::tempdir().unwrap();
+    assert!(!detach_dead(point.path()).unwrap());
+    let mut server = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "server_to_be_killed"])
+        .env("INSTANCEFS_TEST_SERVE", point.path())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while mounted_at(point.path()).unwrap().is_none() || fs::read_dir(point.path()).is_err() {
+        assert!(start.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let again =
+        || Mount::new(Arc::new(Plain::new(store.path()).unwrap()), point.path(), &options());
+    assert!(matches!(again(), Err(MountError::Dead(_))));
+    assert!(detach_dead(point.path()).unwrap());
+    assert!(mounted_at(point.path()).unwrap().is_none());
+    let mount = again().unwrap();
+    mount.ready(Duration::from_secs(5)).unwrap();
+    mount.unmount(Duration::from_secs(5)).unwrap();
+}
+
+#[test]
 fn made_seen_and_gone() {
     let mut m = Mounted::new();
     let mount = m.mount.take().unwrap();
@@ -430,16 +525,10 @@ fn made_seen_and_gone() {
     assert!(!detach_dead(m.point.path()).unwrap());
 
     let open = fs::File::create(m.path("open")).unwrap();
-    assert!(matches!(mount.unmount(), Err(MountError::Busy)));
+    assert!(matches!(mount.unmount(Duration::ZERO), Err(MountError::Busy)));
     assert!(!mount.is_over());
     drop(open);
-    // RELEASE is not waited for by close.
-    let start = Instant::now();
-    while let Err(e) = mount.unmount() {
-        assert!(matches!(e, MountError::Busy), "{e}");
-        assert!(start.elapsed() < Duration::from_secs(5));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    mount.unmount(Duration::from_secs(5)).unwrap();
     assert!(mount.wait_for(Duration::from_secs(10)));
     assert!(mounted_at(m.point.path()).unwrap().is_none());
     assert_eq!(fs::read_dir(m.point.path()).unwrap().count(), 0);
@@ -451,7 +540,7 @@ fn unmounted_from_outside() {
     let mut m = Mounted::new();
     let mount = m.mount.take().unwrap();
     assert!(!mount.wait_for(Duration::from_millis(50)));
-    run("umount", &[m.point.path().to_str().unwrap()], Path::new("/"));
+    run("fusermount3", &["-u", m.point.path().to_str().unwrap()], Path::new("/"));
     assert!(mount.wait_for(Duration::from_secs(10)));
 }
 

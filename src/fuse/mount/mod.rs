@@ -140,10 +140,10 @@ impl Mount {
         Ok(Mount { point, connection, notifier, stats, pool, end })
     }
 
-    /// Waits until the mount answers a `stat`.
+    /// Waits until the mount answers.
     ///
     /// # Errors
-    /// `NoAnswer` after `patience`; `Failed` with what `stat` says.
+    /// `NoAnswer` after `patience`; `Failed` with what `statfs` or `stat` says.
     pub fn ready(&self, patience: Duration) -> Result<(), MountError> {
         match answer(&self.point, patience) {
             None => Err(MountError::NoAnswer),
@@ -183,12 +183,21 @@ impl Mount {
         self.pool.drain(patience)
     }
 
-    /// Unmounts if nobody uses it.
+    /// Unmounts if nobody uses it, or stops using it within `patience` (what the kernel does
+    /// after the last `close` takes a moment).
     ///
     /// # Errors
     /// `Busy` when somebody does; others as they come.
-    pub fn unmount(&self) -> Result<(), MountError> {
-        self.leave(Unmounting::Plain)
+    pub fn unmount(&self, patience: Duration) -> Result<(), MountError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.leave(Unmounting::Plain) {
+                Err(MountError::Busy) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Takes the mount out of sight. Programs that have files open in it go on with them, and
@@ -289,13 +298,16 @@ fn is_dead(point: &Path) -> bool {
     matches!(answer(point, Duration::from_secs(5)), Some(Err(Errno::NOTCONN)))
 }
 
-/// What `statfs` of a path says; `None` when it has not answered in time. The kernel asks each
-/// time, while what it knows for a `stat` outlives a dead daemon for a second.
+/// What `statfs` of a path says, which nobody answers from a cache, and `stat`; `None` when
+/// they have not answered in time.
 fn answer(path: &Path, patience: Duration) -> Option<Result<(), Errno>> {
     let (tell, told) = mpsc::channel();
     let path = path.to_owned();
     let ask = move || {
-        let _ = tell.send(rustix::fs::statfs(&path).map(drop));
+        // Until its first `stat` the kernel takes root for the owner of a mount's root, and
+        // would refuse the owner a chmod.
+        let said = rustix::fs::statfs(&path).and_then(|_| rustix::fs::lstat(&path));
+        let _ = tell.send(said.map(drop));
     };
     std::thread::Builder::new().name("ifs-ask".to_owned()).spawn(ask).ok()?;
     told.recv_timeout(patience).ok()
