@@ -34,12 +34,12 @@ pub fn report(imported: &Imported, copied: bool) {
             How::Same => format!("{name}: taken in, says what is there already"),
             How::Empty => format!("{name}: empty, nothing to take in"),
         });
-        if !file.layout.is_empty() {
-            let lines = count(file.layout.len() as u64, "line");
-            line(&format!("{name}: {lines} kept as layout, no missions:"));
-            for (number, text) in &file.layout {
-                line(&format!("  line {number}: {text}"));
-            }
+    }
+    if !imported.layout.is_empty() {
+        let lines = count(imported.layout.len() as u64, "line");
+        line(&format!("missions.md: {lines} kept as layout, no missions:"));
+        for (number, text) in &imported.layout {
+            line(&format!("  line {number}: {text}"));
         }
     }
     let n = &imported.rows;

@@ -15,9 +15,9 @@ use super::instance::Instance;
 use super::journal::{Doing, Journal, Marker};
 use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, names};
-use crate::documents::Written;
 use crate::documents::live::{SaveError, SaveRequest};
-use crate::model::{Actor, Clock, Stamp, SystemClock, Via, View};
+use crate::documents::{Written, missions};
+use crate::model::{Actor, Clock, DocId, Stamp, SystemClock, Via, View};
 use crate::store::upkeep::RowCounts;
 use crate::store::{DB_NAME, NameRow};
 
@@ -28,6 +28,9 @@ pub struct Imported {
     pub files: Vec<File>,
     /// What is in the database now.
     pub rows: RowCounts,
+    /// The lines of `missions.md` that are no missions and are kept as they are: line number and
+    /// text.
+    pub layout: Vec<(u64, String)>,
     /// A database was there before and was taken over.
     pub database: bool,
     /// Everything else that was copied (`init` only).
@@ -43,8 +46,6 @@ pub struct File {
     pub bytes: u64,
     /// What became of it.
     pub how: How,
-    /// The lines that are no missions and are kept as they are: line number and text.
-    pub layout: Vec<(usize, String)>,
 }
 
 /// What became of a file.
@@ -138,17 +139,16 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
         let Some(bytes) = read_document(dir, view)? else { continue };
         let how = one(&instance, view, &bytes, marker.foreign_database, newer)?;
         keep_looks(&instance, view)?;
-        let layout = match view {
-            View::MissionsMd => kept_lines(&String::from_utf8_lossy(&bytes)),
-            _ => Vec::new(),
-        };
-        files.push(File { view, bytes: bytes.len() as u64, how, layout });
+        files.push(File { view, bytes: bytes.len() as u64, how });
     }
     keep_siblings(&instance)?;
     write_out(&instance)?;
     instance.live.sync()?;
     let rows = instance.store.row_counts()?;
-    Ok(Imported { files, rows, database: marker.foreign_database, copied: Copied::default() })
+    let missions = instance.live.current(DocId::Missions)?;
+    let layout = missions::report(&missions.state).map(|r| r.layout).unwrap_or_default();
+    let database = marker.foreign_database;
+    Ok(Imported { files, rows, layout, database, copied: Copied::default() })
 }
 
 fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: bool) -> Result<How> {
@@ -233,12 +233,6 @@ fn keep_siblings(instance: &Instance) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The lines of a missions.md that are neither blank nor part of an item or a known header.
-fn kept_lines(text: &str) -> Vec<(usize, String)> {
-    let _ = text;
-    Vec::new()
 }
 
 /// Whether `missions.md` was written after the last change of the database.

@@ -10,6 +10,8 @@ use super::names;
 use crate::documents::Document;
 use crate::documents::config::ConfigDocument;
 use crate::documents::live::Live;
+use crate::documents::missions::Missions;
+use crate::documents::quarantine::Quarantine;
 use crate::model::{Clock, SystemClock};
 use crate::store::{Options, Store};
 
@@ -49,7 +51,7 @@ impl Instance {
 
 /// The document kinds of a store.
 fn kinds(dir: &Path) -> Vec<Arc<dyn Document>> {
-    vec![Arc::new(ConfigDocument::new(Some(dir.to_owned()), None))]
+    vec![Arc::new(Missions::default()), Arc::new(ConfigDocument::new(Some(dir.to_owned()), None))]
 }
 
 /// Whether a directory is a store: it says so, or its database has our tables.

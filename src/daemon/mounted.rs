@@ -20,6 +20,9 @@ use crate::vfs::processes::System;
 use crate::vfs::report::Status;
 use crate::vfs::{Layer, Options, Parts, Tree};
 
+/// How long an unused mount may take to become free: handles are closed behind their program's
+/// back.
+const UNMOUNT: Duration = Duration::from_secs(1);
 /// How long requests that are under way may take at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -82,9 +85,16 @@ impl Mounted {
         self.reporter.describe(&self.tree.status())
     }
 
+    /// Waits until the mount answers.
+    pub fn ready(&self, patience: Duration) -> Result<()> {
+        self.mount
+            .ready(patience)
+            .map_err(|source| DaemonError::Mount { path: self.mount.point().to_owned(), source })
+    }
+
     /// Takes the mount out of the tree unless it is in use.
     pub fn unmount(&self) -> std::result::Result<(), MountError> {
-        self.mount.unmount()
+        self.mount.unmount(UNMOUNT)
     }
 
     /// Finishes what is in flight, keeps unsaved buffers and takes the mount away in any case.

@@ -120,15 +120,9 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     let background = Background::start(&instance.live, move || ticking.tick())
         .map_err(io(&settings.store, "cannot start threads"))?;
     answer_commands(&settings.store, &mounted, events)?;
-    match mounts::probe(&settings.mountpoint, FIRST_ANSWER) {
-        mounts::Liveness::Alive => {}
-        mounts::Liveness::Dead | mounts::Liveness::Silent => {
-            mounted.leave();
-            return Err(DaemonError::Silent {
-                path: settings.store.clone(),
-                message: "the mount does not answer and was taken away".to_owned(),
-            });
-        }
+    if let Err(e) = mounted.ready(FIRST_ANSWER) {
+        mounted.leave();
+        return Err(e);
     }
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
