@@ -92,6 +92,10 @@ impl Document for ConfigDocument {
         DocId::Config
     }
 
+    fn schema(&self) -> &'static str {
+        include_str!("rows.sql")
+    }
+
     fn fresh(&self) -> State {
         Arc::new(ConfigState::none())
     }
