@@ -146,17 +146,15 @@ fn sed_in_place_reads_back_byte_for_byte() {
 
 #[test]
 fn a_vim_save_reads_back_byte_for_byte() {
-    for set in ["", "set backupcopy=yes", "set nowritebackup"] {
+    for set in ["set backupcopy=auto", "set backupcopy=yes", "set nowritebackup"] {
         let it = styled();
         let (want, rows) = (changed(&it), it.rows());
         let script = format!(
-            "set nocompatible\n{set}\n/^- task 10$/m /^- task 20$/\n/^- task 10$/a\n- brand   new * line   \n.\n\
+            "{set}\n/^- task 10$/m /^- task 20$/\n/^- task 10$/a\n- brand   new * line   \n.\n\
              2a\na new intro line\n.\n/^-  task 21 with/d\nwq\n"
         );
         std::fs::write(it.scratch("edit.vim"), script).expect("write");
-        let file = std::fs::File::open(it.scratch("edit.vim")).expect("open");
-        drop(file);
-        it.sh("vim -Nu NONE -es missions.md < $SCRATCH/edit.vim");
+        it.sh("vim -Nu NONE -es -S $SCRATCH/edit.vim missions.md");
         check(&it, &want, &rows);
         let names = it.names(".");
         assert!(!names.iter().any(|n| n.ends_with('~') || n.ends_with(".swp")), "{names:?}");
