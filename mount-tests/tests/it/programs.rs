@@ -143,7 +143,7 @@ fn node_in_its_ways() {
 }
 
 #[test]
-fn dd_and_truncate_and_ed() {
+fn dd_in_its_ways() {
     edits(
         "sed 's/first task/first done/' missions.md > $SCRATCH/n; dd if=$SCRATCH/n of=missions.md status=none",
     );
