@@ -82,7 +82,8 @@ fn page_of(table: &str) -> String {
     )
 }
 
-type Work<'a> = Box<dyn FnMut(u64) + 'a>;
+/// One piece of work, told the number of its round; `None` where a column has none.
+type Work<'a> = Option<Box<dyn FnMut(u64) + 'a>>;
 
 fn measure(size: usize, seconds: f64) -> Vec<String> {
     let mut text = String::from("# Missions\n\n## Pending\n");
@@ -101,13 +102,14 @@ fn measure(size: usize, seconds: f64) -> Vec<String> {
     fs::write(&disk, &text).expect("write");
     let (mount, floor) = (it.path("missions.md"), floor_at.join(floor::FILE));
 
-    let row = |work: &str, mut columns: Vec<Work<'_>>| {
+    let row = |name: &str, mut columns: Vec<Work<'_>>| {
         let medians = interleave(&mut columns, seconds);
-        let mut line = format!("| {size} | {work} | {:.1}", medians[0]);
-        for column in 1..4 {
-            match medians.get(column).filter(|median| median.is_finite()) {
+        let mount = medians[0].expect("every work is done on the mount");
+        let mut line = format!("| {size} | {name} | {mount:.1}");
+        for median in &medians[1..] {
+            match median {
                 Some(median) => {
-                    let _ = write!(line, " | {median:.1} | {:.2}", medians[0] / median);
+                    let _ = write!(line, " | {median:.1} | {:.2}", mount / median);
                 }
                 None => line.push_str(" | | "),
             }
@@ -117,65 +119,65 @@ fn measure(size: usize, seconds: f64) -> Vec<String> {
     };
     let db = bare_database(&it, size);
     let mut rows = vec![
-        row("read", vec![reading(&mount), reading(&disk), nothing(), reading(&floor)]),
-        row("stat", vec![stating(&mount), stating(&disk), nothing(), stating(&floor)]),
-        row(
-            "append",
-            vec![
-                Box::new(|i| append(&mount, i)),
-                Box::new(|i| careful(&disk, |text| text.push_str(&format!("- appended {i}\n")))),
-                Box::new(|i| {
-                    let text = format!("appended {i}");
-                    db.execute(
-                        "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",
-                        (text, 1_000_000 + i.cast_signed()),
-                    )
-                    .expect("insert");
-                }),
-                Box::new(|i| append(&floor, i)),
-            ],
-        ),
+        row("read", vec![reading(&mount), reading(&disk), None, reading(&floor)]),
+        row("stat", vec![stating(&mount), stating(&disk), None, stating(&floor)]),
     ];
-    // Appends made the texts longer: everybody starts again from the mount's current one.
-    let mut current = fs::read_to_string(&mount).expect("read");
-    fs::write(&disk, &current).expect("write");
-    fs::write(&floor, &current).expect("write");
-    let mut changed = current.clone();
-    let at = current.find("- mission number 0").expect("a mission") + 2;
+    let mut ours = fs::read_to_string(&mount).expect("read");
+    let mut floors = ours.clone();
+    let at = ours.find("- mission number 0").expect("a mission") + 2;
+    let name = |i: u64| format!("{:07}", i % 10_000_000);
     rows.push(row(
         "save",
         vec![
-            Box::new(|i| {
-                let name = format!("{:06}", i % 1_000_000);
-                current.replace_range(at..at + 6, &name);
-                fs::write(&mount, &current).expect("save");
+            work(|i| {
+                ours.replace_range(at..at + 7, &name(i));
+                fs::write(&mount, &ours).expect("save");
             }),
-            Box::new(|i| {
-                let name = format!("{:06}", i % 1_000_000);
-                careful(&disk, |text| text.replace_range(at..at + 6, &name));
-            }),
-            Box::new(|i| {
-                db.execute("update missions set text = ?1 where id = 1", [format!("saved {i}")])
+            work(|i| careful(&disk, |text| text.replace_range(at..at + 7, &name(i)))),
+            work(|i| {
+                db.execute("update missions set text = ?1 where id = 1", [name(i)])
                     .expect("update");
             }),
-            Box::new(|i| {
-                let name = format!("{:06}", i % 1_000_000);
-                changed.replace_range(at..at + 6, &name);
-                fs::write(&floor, &changed).expect("save");
+            work(|i| {
+                floors.replace_range(at..at + 7, &name(i));
+                fs::write(&floor, &floors).expect("save");
             }),
         ],
     ));
+    assert_eq!(fs::read_to_string(&mount).expect("read"), ours, "the last save is there");
+    rows.push(row(
+        "append",
+        vec![
+            work(|i| append(&mount, i)),
+            work(|i| careful(&disk, |text| text.push_str(&format!("- appended {i}\n")))),
+            work(|i| {
+                db.execute(
+                    "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",
+                    (format!("appended {i}"), 1_000_000 + i.cast_signed()),
+                )
+                .expect("insert");
+            }),
+            work(|i| append(&floor, i)),
+        ],
+    ));
+    let count = it.rows().iter().filter(|(text, _)| text.starts_with("appended ")).count();
+    assert!(count >= FEWEST as usize, "appends are there");
     session.umount_and_join().expect("unmount the floor");
     rows
 }
 
-/// Median microseconds of each column; NaN for a column that does nothing.
-fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<f64> {
+/// Rounds of each measurement; few enough for appends not to change what is measured much.
+const FEWEST: u64 = 5;
+const MOST: u64 = 500;
+
+/// Median microseconds of each column.
+fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<Option<f64>> {
     let mut times = vec![Vec::new(); columns.len()];
     let end = Instant::now() + Duration::from_secs_f64(seconds * columns.len() as f64);
     let mut round = 0;
-    while round < 5 || (Instant::now() < end && round < 20_000) {
+    while round < FEWEST || (Instant::now() < end && round < MOST) {
         for (work, times) in columns.iter_mut().zip(&mut times) {
+            let Some(work) = work else { continue };
             let start = Instant::now();
             work(round);
             times.push(start.elapsed().as_secs_f64() * 1e6);
@@ -186,26 +188,25 @@ fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<f64> {
         .into_iter()
         .map(|mut times| {
             times.sort_by(f64::total_cmp);
-            let median = times[times.len() / 2];
-            if median < 0.15 { f64::NAN } else { median }
+            times.get(times.len() / 2).copied()
         })
         .collect()
 }
 
-fn nothing<'a>() -> Work<'a> {
-    Box::new(|_| {})
+fn work<'a>(one: impl FnMut(u64) + 'a) -> Work<'a> {
+    Some(Box::new(one))
 }
 
 fn reading(path: &Path) -> Work<'_> {
     let mut buffer = Vec::new();
-    Box::new(move |_| {
+    work(move |_| {
         buffer.clear();
         File::open(path).and_then(|mut file| file.read_to_end(&mut buffer)).expect("read");
     })
 }
 
 fn stating(path: &Path) -> Work<'_> {
-    Box::new(move |_| {
+    work(move |_| {
         path.metadata().expect("stat");
     })
 }

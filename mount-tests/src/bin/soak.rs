@@ -77,7 +77,7 @@ fn soak(time: Duration, workers: u64, seed: u64) -> ExitCode {
             println!("WRONG: {line}");
         }
         rounds += 1;
-        println!("round {rounds}: {seen} acknowledged saves are all there ({kills} kills)");
+        println!("round {rounds}: {seen} acknowledged saves, {bad} wrong ({kills} kills)");
     }
     for child in &mut children {
         let _ = child.kill();
