@@ -51,8 +51,17 @@ fn init_reports_what_it_imported_and_what_it_kept_as_layout() {
 #[test]
 fn init_does_not_overwrite_a_store() {
     let it = Instance::builder().file("missions.md", samples::MISSIONS).unmounted().start();
-    let store = it.store();
-    it.outside().instancefs(&["init".as_ref(), store.as_os_str()]).exits(1);
+    let (store, other) = (it.store(), it.scratch("other"));
+    std::fs::create_dir(&other).expect("mkdir");
+    std::fs::write(other.join("missions.md"), "## Pending\n- from elsewhere\n").expect("write");
+    // Whether it fails or says that there is nothing to do: nothing is changed.
+    it.outside().instancefs(&["init".as_ref(), store.as_os_str()]);
+    it.outside().instancefs(&[
+        "init".as_ref(),
+        store.as_os_str(),
+        "--from".as_ref(),
+        other.as_os_str(),
+    ]);
     it.mount();
     assert_eq!(it.read("missions.md"), samples::MISSIONS);
 }
