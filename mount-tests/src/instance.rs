@@ -367,19 +367,23 @@ impl Drop for Instance {
         let mut clean = true;
         if self.mounted() {
             let actor = self.outside().limit(Duration::from_secs(30));
-            let mut leaving =
-                Some(actor.spawn(crate::instancefs(), &["unmount".as_ref(), mount.as_os_str()]));
+            let unmount =
+                || actor.spawn(crate::instancefs(), &["unmount".as_ref(), mount.as_os_str()]);
             let end = std::time::Instant::now() + Duration::from_secs(10);
+            let mut leaving = unmount();
             while self.mounted() && std::time::Instant::now() < end {
                 std::thread::sleep(Duration::from_millis(10));
+                if leaving.ended() && self.mounted() {
+                    // It met a daemon that was just going: the next one finds it gone.
+                    std::thread::sleep(Duration::from_millis(200));
+                    leaving = unmount();
+                }
             }
             if self.mounted() {
                 clean = false;
                 let _ = abort_connection(&mount);
                 detach(&mount);
             }
-            // Ends the command before the directory goes; its result does not matter.
-            drop(leaving.take());
         }
         let expired = self.watchdog.stop();
         if self.mounted() || !self.files {

@@ -122,6 +122,12 @@ impl Python {
         }
     }
 
+    /// Runs statements and gives the errno of the `OSError` that they raised, 0 if none.
+    #[track_caller]
+    pub fn outcome(&mut self, code: &str) -> i32 {
+        self.attempt(code).map_or_else(|error| error.errno, |()| 0)
+    }
+
     /// Evaluates an expression.
     #[track_caller]
     pub fn eval(&mut self, expression: &str) -> Value {

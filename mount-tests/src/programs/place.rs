@@ -100,7 +100,7 @@ impl Place {
         let script = format!(". \"$PROGRAMS/prelude.sh\"\n{}", program.script);
         let mut running = actor.spawn_bash(&script);
         let end = std::time::Instant::now() + SAVE_LIMIT;
-        while !self.mark("seen").exists() && running.runs() && std::time::Instant::now() < end {
+        while !self.mark("seen").exists() && !running.ended() && std::time::Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         if !self.mark("seen").exists() {

@@ -153,7 +153,7 @@ fn a_new_position_in_pending_is_a_new_place_in_the_queue() {
 fn an_unrecognised_header_over_seen_missions_is_refused() {
     let it = Instance::with(&[("missions.md", THREE)]);
     let ran = it.actor().python(
-        "t=open('missions.md').read()\nopen('missions.md','w').write(t.replace('## Pending','## Pendng'))",
+        "t=open('missions.md').read()\nwith open('missions.md','w') as f: f.write(t.replace('## Pending','## Pendng'))",
         &[],
     );
     ran.failed();

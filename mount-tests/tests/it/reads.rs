@@ -48,7 +48,7 @@ fn size_is_exact_and_mtime_moves_with_the_content_only() {
     };
     let before = stat();
     assert_eq!(before.0, samples::MISSIONS.len());
-    it.sh("cat missions.md >/dev/null; touch -a missions.md; cat missions.md > missions.md");
+    it.sh("cat missions.md >/dev/null; touch -a missions.md; sed -n p missions.md > missions.md");
     assert_eq!(stat(), before, "reading, and saving what is there, is no new version");
     let mut last = before;
     for i in 0..5 {

@@ -146,17 +146,15 @@ fn sed_in_place_reads_back_byte_for_byte() {
 
 #[test]
 fn a_vim_save_reads_back_byte_for_byte() {
-    for set in ["", "set backupcopy=yes", "set nowritebackup"] {
+    for set in ["set backupcopy=auto", "set backupcopy=yes", "set nowritebackup"] {
         let it = styled();
         let (want, rows) = (changed(&it), it.rows());
         let script = format!(
-            "set nocompatible\n{set}\n/^- task 10$/m /^- task 20$/\n/^- task 10$/a\n- brand   new * line   \n.\n\
+            "{set}\n/^- task 10$/m /^- task 20$/\n/^- task 10$/a\n- brand   new * line   \n.\n\
              2a\na new intro line\n.\n/^-  task 21 with/d\nwq\n"
         );
         std::fs::write(it.scratch("edit.vim"), script).expect("write");
-        let file = std::fs::File::open(it.scratch("edit.vim")).expect("open");
-        drop(file);
-        it.sh("vim -Nu NONE -es missions.md < $SCRATCH/edit.vim");
+        it.sh("vim -Nu NONE -es -S $SCRATCH/edit.vim missions.md");
         check(&it, &want, &rows);
         let names = it.names(".");
         assert!(!names.iter().any(|n| n.ends_with('~') || n.ends_with(".swp")), "{names:?}");
@@ -185,7 +183,9 @@ fn later_changes_by_others_touch_only_their_own_lines() {
     let lost: Vec<&str> = before.lines().filter(|l| !after.lines().any(|a| a == *l)).collect();
     assert_eq!(lost, ["- task 10"]);
     let new: Vec<&str> = after.lines().filter(|l| !before.lines().any(|b| b == *l)).collect();
-    assert_eq!(new, ["- changed by sql", "- by append"]);
+    assert_eq!(new.len(), 2, "{new:?}");
+    assert!(new[0].starts_with("- changed by sql"), "{new:?}");
+    assert!(new[1].starts_with("- by append"), "{new:?}");
     assert_eq!(after.lines().count(), before.lines().count() + 1);
 }
 
@@ -253,6 +253,7 @@ fn a_save_equal_to_the_current_version_is_no_version() {
     let stat = || it.sh("stat -c '%n %s %y' missions.md config.yaml config.json");
     let before = stat();
     it.sh("for f in missions.md config.yaml config.json; do cat $f > $SCRATCH/x; cat $SCRATCH/x > $f; cp $SCRATCH/x $f; done");
+    assert_eq!(stat(), before, "the same bytes");
     it.actor()
         .python(
             "import json\nd=json.load(open('config.json')); json.dump(d, open('config.json','w'))",
