@@ -70,6 +70,10 @@ impl Document for Missions {
         DocId::Missions
     }
 
+    fn schema(&self) -> &'static str {
+        include_str!("schema.sql")
+    }
+
     fn fresh(&self) -> State {
         Arc::new(plan::read(FRESH, self.nested == NestedBullets::Item))
     }
