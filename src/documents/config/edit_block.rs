@@ -140,7 +140,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         let line = ed.text[mark..line_end].trim_end();
         let props = line.find(" #").map_or(line, |n| &line[..n]).trim_end().len();
         ed.splice(mark, mark + props, marked(&tail));
-        if lines.is_empty() {
+        if lines.is_empty() && node.style == Style::Indented {
+            // Comments above its first line stay there, one behind its last gets a line.
+            let (start, after) = (ed.line_start(node.start), ed.line_after(node.end));
+            let rest = &ed.text[node.end..after];
+            let remark = rest.trim();
+            if remark.is_empty() {
+                ed.splice(start, after, "");
+            } else {
+                let pad = " ".repeat(node.start - start);
+                let blanks = rest.len() - rest.trim_start().len();
+                ed.splice(start, node.end + blanks, pad);
+            }
+        } else if lines.is_empty() {
             ed.splice(mark + line.len(), node.end, "");
         } else {
             let start = ed.line_start(node.start);

@@ -90,7 +90,8 @@ fn keys_come_and_go() {
         "# top\na: 1 # one\n# about m\nm:\n  # first\n  x: 1\n  y: 2 # why\n  z:\n    k:\n      - 1\no: null\n# end\n",
     );
     yaml("m:\n  x: 1\nn: 2\n", &[("m.x", "")], "m: {}\nn: 2\n");
-    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c # d\nn: 2\n");
+    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c\n  # d\nn: 2\n");
+    yaml("m:\n  # one\n  x: 1\n# n\nn: 2\n", &[("m.x", "")], "m: {}\n  # one\n# n\nn: 2\n");
     yaml("m:\n  x: 1\n  y: 2\n", &[("m", "5")], "m: 5\n");
     yaml("m: 1 # c\nn: 2\n", &[("m", "{\"a\": 1}")], "m: # c\n  a: 1\nn: 2\n");
     yaml("m:\n  x: 1\nn: 2\n", &[("m.z", "3"), ("n", "")], "m:\n  x: 1\n  z: 3\n");
