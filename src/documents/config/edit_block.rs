@@ -160,10 +160,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         }
         return;
     }
-    let colon = matches!(place, Place::Entry { .. }) && !ed.text[..mark].ends_with(':');
-    if tail.trim().is_empty() || node.style == Style::Empty {
-        let text = format!("{}{}", if colon { ":" } else { "" }, marked(&tail));
-        ed.splice(mark, node.end.max(mark), text);
+    if let Place::Entry { indent, .. } = place
+        && !ed.text[..mark].ends_with(':')
+    {
+        // `? key` without a value.
+        let at = ed.line_after(mark);
+        let first = format!("{}:{}", " ".repeat(indent), marked(&tail));
+        let text: String = [first].into_iter().chain(lines).map(|l| l + ed.eol).collect();
+        return ed.splice(at, at, text);
+    }
+    // The lines below a `-` have to stand under what is behind it.
+    let aligned = !lines.is_empty() && matches!(target, Value::Map(_) | Value::Seq(_));
+    if aligned || node.style == Style::Empty {
+        ed.splice(mark, node.end.max(mark), marked(&tail));
     } else {
         ed.splice(node.head, node.end, marked(&tail).trim_start());
     }
