@@ -219,19 +219,21 @@ impl<'s> Idle<'s> {
         }
     }
 
-    /// Reads inside one transaction without writing. Afterwards the documents count as
-    /// compared with what `f` saw.
-    pub fn snapshot<T>(
+    /// Reads inside one transaction without writing. When `f` answers `true`, the documents
+    /// count as compared with what it saw.
+    pub fn snapshot(
         mut self,
-        f: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+        f: impl FnOnce(&Connection) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         let tx = self.writer.conn.unchecked_transaction()?;
         let version = data_version(&tx)?;
-        let out = f(&tx)?;
+        let compared = f(&tx)?;
         tx.finish()?;
-        self.writer.seen = Some(version);
-        self.store.tell_probe(&self.writer);
-        Ok(out)
+        if compared {
+            self.writer.seen = Some(version);
+            self.store.tell_probe(&self.writer);
+        }
+        Ok(())
     }
 }
 

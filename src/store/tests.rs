@@ -167,7 +167,7 @@ fn a_look_tells_others_commits_from_our_own() {
     let (dir, store) = new_store();
     let settle = || match store.look().unwrap() {
         Look::Changed(idle) => {
-            idle.snapshot(|_| Ok(())).unwrap();
+            idle.snapshot(|_| Ok(true)).unwrap();
             true
         }
         Look::Same => false,

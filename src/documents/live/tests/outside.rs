@@ -160,6 +160,53 @@ fn rows_wait_for_missions_lock_and_survive_a_replace_all() {
     assert_eq!(live.current(DOC).unwrap().rev, live.store().newest(DOC).unwrap().unwrap().rev);
 }
 
+/// The holder of the lock deletes and inserts in transactions of their own: nobody sees what is
+/// between, neither a reader nor a save.
+#[test]
+fn a_replace_all_in_steps_is_seen_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\nb\n");
+    let sql = other(dir.path());
+    let lock = hold_lock(dir.path());
+    sql.execute("DELETE FROM ifs_lines", []).unwrap();
+    assert_eq!(read(&live), "a\nb\n");
+    append(&live, "mine\n");
+    assert_eq!(read(&live), "a\nb\nmine\n");
+    insert(&sql, "a");
+    assert_eq!(read(&live), "a\nb\nmine\n");
+    insert(&sql, "b");
+    insert(&sql, "c");
+    assert_eq!(read(&live), "a\nb\nmine\nc\n", "nothing is gone any more");
+    sql.execute("DELETE FROM ifs_lines WHERE text = 'c' || char(10)", []).unwrap();
+    drop(lock);
+    assert_eq!(read(&live), "a\nb\nmine\n", "shown when the lock is free");
+    assert!(live.settle().unwrap());
+    assert_eq!(rows(&sql), "a\nb\nmine\n");
+}
+
+#[test]
+fn a_change_is_not_kept_back_for_ever_nor_from_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\nb\n");
+    let sql = other(dir.path());
+    let _lock = hold_lock(dir.path());
+    sql.execute("DELETE FROM ifs_lines WHERE id = 1", []).unwrap();
+    assert_eq!(read(&live), "a\nb\n");
+    assert!(!live.settle().unwrap());
+    std::thread::sleep(Duration::from_millis(1_100));
+    live.settle().unwrap();
+    assert_eq!(text_of(&live.cached(DOC)), "b\n");
+    assert!(live.settle().unwrap());
+    sql.execute("DELETE FROM ifs_lines", []).unwrap();
+    assert_eq!(read(&live), "b\n");
+    let own = SaveRequest { under_their_lock: true, ..request(None, Written::Fragment(b"c\n")) };
+    live.save(own).unwrap();
+    assert_eq!(text_of(&live.cached(DOC)), "c\n");
+    assert_eq!(rows(&sql), "c\n");
+}
+
 #[test]
 fn waiting_rows_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
