@@ -59,11 +59,12 @@ impl Live {
 
     /// The same without writing: the new versions stay unrecorded.
     fn snapshot(&self, idle: Idle<'_>) -> Result<(), StoreError> {
+        let held = self.lock_is_held();
         idle.snapshot(|conn| {
             let slots = self.shown.read().slots.clone();
             let mut work = Work::new(self, slots, self.clock.now());
             work.refresh(conn)?;
-            if self.half_way(&work) {
+            if self.half_way(&work, held) {
                 return Ok(false);
             }
             let news = self.publish(&mut self.shown.write(), work);
@@ -100,11 +101,12 @@ impl Live {
             let shown = self.shown.read();
             (shown.slots.clone(), shown.generation)
         };
+        let held = self.lock_is_held();
         let mut half_way = false;
         let published = self.store.watch(|conn| {
             let mut work = Work::new(self, slots, self.clock.now());
             work.refresh(conn)?;
-            half_way = self.half_way(&work);
+            half_way = self.half_way(&work, held);
             let mut shown = self.shown.write();
             if half_way || shown.inside || shown.generation != generation {
                 return Ok(false);
@@ -117,17 +119,22 @@ impl Live {
         Ok(published || half_way)
     }
 
+    fn lock_is_held(&self) -> bool {
+        !self.store.read_only() && matches!(self.store.try_missions_lock(), Ok(None))
+    }
+
     /// Another program holds `missions.lock` and something is gone since it began: it replaces
     /// one table after the other, or one row after the other. What it has done so far is not
-    /// shown until it lets go, but not for longer than [`HALF_WAY`].
-    fn half_way(&self, work: &Work<'_>) -> bool {
+    /// shown until it lets go, but not for longer than [`HALF_WAY`]. `held`: it was held before
+    /// the rows were read; outside a gate they may be older than the unlocking.
+    fn half_way(&self, work: &Work<'_>, held: bool) -> bool {
         let gone = work.news.iter().any(|news| {
             let kind = &self.documents[place(news.doc)];
             let before = self.cached(news.doc);
             kind.under_missions_lock() && kind.lost(&before.state, &news.version.state)
         });
         let mut since = self.half_way_since.lock();
-        if gone && matches!(self.store.try_missions_lock(), Ok(None)) {
+        if gone && (held || self.lock_is_held()) {
             let began = *since.get_or_insert_with(Instant::now);
             if began.elapsed() < HALF_WAY {
                 return true;
@@ -158,7 +165,7 @@ impl Live {
         let out = (|| {
             if gate.outside_change() {
                 w.refresh(gate.conn())?;
-                if !their_own && !gate.has_missions_lock() && self.half_way(&w) {
+                if !their_own && !gate.has_missions_lock() && self.half_way(&w, false) {
                     let slots = self.shown.read().slots.clone();
                     w = Work::new(self, slots, w.cx.now);
                 } else {

@@ -278,3 +278,98 @@ fn what_others_did_since_the_writer_looked_is_told_to_the_plan() {
     let live = open(dir.path());
     assert_eq!(live.shown.read().slots[0].outside, seen.rev, "known after a restart");
 }
+
+/// Savers, another program's inserts, another one that replaces all rows in steps under the
+/// lock, and readers, all at once.
+#[test]
+fn everything_at_once_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::create(dir.path()).unwrap());
+    let live = &open_with(dir.path(), Options::default());
+    let path = dir.path();
+    let done = &std::sync::atomic::AtomicBool::new(false);
+    let finished = || done.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|s| {
+        let mut writers = Vec::new();
+        for who in 0..3 {
+            writers.push(s.spawn(move || {
+                for n in 0..25 {
+                    let line = format!("saver {who} {n}\n");
+                    append(live, &line);
+                    assert!(text_of(&live.cached(DOC)).contains(&line), "{line}");
+                }
+            }));
+        }
+        writers.push(s.spawn(move || {
+            let sql = other(path);
+            for n in 0..25 {
+                // As its own rules ask: under the lock, as every writer of rows.
+                let lock = wait_for_lock(path);
+                insert(&sql, &format!("sql {n}"));
+                assert!(read(live).contains(&format!("sql {n}\n")));
+                drop(lock);
+            }
+        }));
+        writers.push(s.spawn(move || {
+            let sql = other(path);
+            for n in 0..10 {
+                let lock = wait_for_lock(path);
+                let all = rows(&sql);
+                sql.execute("DELETE FROM ifs_lines", []).unwrap();
+                sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+                all.lines().for_each(|line| insert(&sql, line));
+                insert(&sql, &format!("replacer {n}"));
+                sql.execute_batch("COMMIT").unwrap();
+                drop(lock);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }));
+        for _ in 0..2 {
+            s.spawn(move || {
+                let mut last = live.current(DOC).unwrap();
+                while !finished() {
+                    let now = live.current(DOC).unwrap();
+                    assert!(now.rev >= last.rev && now.mtime >= last.mtime);
+                    let lines = text_of(&now).lines().count();
+                    assert!(lines >= text_of(&last).lines().count(), "nothing ever goes");
+                    last = now;
+                }
+            });
+        }
+        s.spawn(move || {
+            while !finished() {
+                live.settle().unwrap();
+                live.maintain().unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        let ended: Vec<_> = writers.into_iter().map(|w| w.join()).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    while !live.settle().unwrap() {}
+    let text = read(live);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort();
+    let mut want: Vec<String> = (0..3)
+        .flat_map(|who| (0..25).map(move |n| format!("saver {who} {n}")))
+        .chain((0..25).map(|n| format!("sql {n}")))
+        .chain((0..10).map(|n| format!("replacer {n}")))
+        .collect();
+    want.sort();
+    assert_eq!(lines, want);
+    let stored = rows(&other(dir.path()));
+    let mut stored: Vec<&str> = stored.lines().collect();
+    stored.sort();
+    assert_eq!(stored, want);
+    let newest = live.store().newest(DOC).unwrap().unwrap();
+    assert_eq!(newest.rev, live.cached(DOC).rev);
+    assert_eq!(live.store().archive(DOC, newest.rev).unwrap().unwrap(), text.as_bytes());
+}
+
+fn wait_for_lock(dir: &Path) -> std::fs::File {
+    let path = dir.join(LOCK_NAME);
+    let f = std::fs::File::options().create(true).append(true).open(path).unwrap();
+    rustix::fs::flock(&f, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    f
+}
