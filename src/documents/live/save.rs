@@ -34,6 +34,8 @@ impl Live {
     /// Errors: nothing of the save was committed.
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let doc = request.view.doc();
+        // What others did is compared now, while nobody waits for the write lock.
+        self.current(doc)?;
         let large = matches!(request.written, Written::Whole(text) if text.len() > EARLY);
         let early = large.then(|| self.plan_early(&request));
         let gate = self.begin(doc)?;
@@ -66,6 +68,7 @@ impl Live {
         actor: &Actor,
         plan: impl FnOnce(&State, &Context) -> Result<Plan, Refusal>,
     ) -> Result<Saved, SaveError> {
+        self.current(doc)?;
         let gate = self.begin(doc)?;
         self.inside(gate, false, |work, gate| {
             let current = work.slot(doc).version.clone();

@@ -36,29 +36,25 @@ impl Live {
         Ok(self.cached(doc))
     }
 
-    /// Takes in what others did. No gate is open: the writer is in our hands.
-    fn catch_up(&self, idle: Idle<'_>) -> Result<(), StoreError> {
-        if self.store.read_only() {
-            return self.snapshot(idle);
+    /// Takes in what others did. No gate is open: the writer is in our hands. The rows are
+    /// compared on a snapshot, so that nobody's writing waits for it; only recording the result
+    /// needs the write lock, and if that is not free at once, the next gate does it.
+    fn catch_up(&self, mut idle: Idle<'_>) -> Result<(), StoreError> {
+        self.snapshot(&mut idle)?;
+        let unrecorded = |s: &Slot| s.unrecorded.is_some();
+        if self.store.read_only() || !self.shown.read().slots.iter().any(unrecorded) {
+            return Ok(());
         }
-        match idle.begin_now(self.anything_waits()) {
-            Ok(gate) => match self.inside(gate, false, |_, _| Ok(())) {
-                Ok(()) => Ok(()),
-                Err(e) => {
-                    // A full disk must not keep anybody from reading.
-                    log::warn!("a change by another program could not be recorded: {e}");
-                    match self.store.look()? {
-                        Look::Changed(idle) => self.snapshot(idle),
-                        Look::Same | Look::Busy { .. } => Ok(()),
-                    }
-                }
-            },
-            Err((idle, _)) => self.snapshot(idle),
+        let Ok(gate) = idle.begin_now(self.anything_waits()) else { return Ok(()) };
+        if let Err(e) = self.inside(gate, false, |_, _| Ok(())) {
+            // A full disk must not keep anybody from reading.
+            log::warn!("a change by another program could not be recorded: {e}");
         }
+        Ok(())
     }
 
-    /// The same without writing: the new versions stay unrecorded.
-    fn snapshot(&self, idle: Idle<'_>) -> Result<(), StoreError> {
+    /// The comparison: new versions are published, but not recorded.
+    fn snapshot(&self, idle: &mut Idle<'_>) -> Result<(), StoreError> {
         let held = self.lock_is_held();
         idle.snapshot(|conn| {
             let slots = self.shown.read().slots.clone();

@@ -30,6 +30,7 @@ fn a_row_is_in_the_very_next_read_a_thousand_times() {
                         n += 1;
                     }
                     read(&live);
+                    std::thread::sleep(Duration::from_micros(200));
                 }
                 n
             })
