@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ pub struct Tree {
     pub(super) memory: Arc<dyn Memory>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
+    root: OwnedFd,
     pub(super) names: Names,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
@@ -138,7 +140,9 @@ impl Tree {
     /// and modes; fails when the store does.
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
+        let root = parts.plain.root_fd()?;
         let tree = Tree {
+            root,
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -180,6 +184,11 @@ impl Tree {
         FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
     }
 
+    /// The store's directory.
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
     pub(super) fn now(&self) -> Stamp {
         self.clock.now()
     }
@@ -190,6 +199,15 @@ impl Tree {
 
     pub(super) fn process(&self, who: &Caller) -> Option<Process> {
         self.procs.of_thread(who.tid)
+    }
+
+    /// The daemon itself, for what it does to plain files on its own account.
+    pub(super) fn us(&self) -> Caller {
+        Caller {
+            tid: 0,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
     }
 
     /// What a name means.
@@ -281,8 +299,7 @@ impl Tree {
     pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
         use rustix::fs::{FlockOperation, Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(fd) = rustix::fs::openat(self.plain.root_fd(), LINKS[1], flags, Mode::empty())
-        else {
+        let Ok(fd) = rustix::fs::openat(self.root(), LINKS[1], flags, Mode::empty()) else {
             return false;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {
