@@ -179,7 +179,7 @@ impl Tree {
                     &saver.actor,
                     again.as_deref(),
                 );
-                state.refused = Some((text, failed.refusal));
+                state.refused = Some((text, *failed.refusal));
                 Err(failed.error)
             }
         }

@@ -26,7 +26,7 @@ pub(super) struct Saver {
 
 /// A save that did not commit: the refusal to keep and the error to answer.
 pub(super) struct Failed {
-    pub refusal: Refusal,
+    pub refusal: Box<Refusal>,
     pub error: Error,
 }
 
@@ -35,8 +35,10 @@ impl From<SaveError> for Failed {
         match e {
             SaveError::Refused(refusal) => Failed::refused(refusal),
             SaveError::Store(e) => Failed {
-                refusal: Refusal::new(Reason::Store, e.to_string())
-                    .hint("the text itself may be fine: save it again"),
+                refusal: Box::new(
+                    Refusal::new(Reason::Store, e.to_string())
+                        .hint("the text itself may be fine: save it again"),
+                ),
                 error: Error::Store(e),
             },
         }
@@ -45,7 +47,7 @@ impl From<SaveError> for Failed {
 
 impl Failed {
     pub fn refused(refusal: Refusal) -> Failed {
-        Failed { error: Error::Refused(refusal.clone()), refusal }
+        Failed { error: Error::Refused(refusal.clone()), refusal: Box::new(refusal) }
     }
 }
 
@@ -316,7 +318,7 @@ impl Tree {
         state.kept =
             self.keep_refused(h.view, text, &failed.refusal, &saver.actor, again.as_deref());
         if failed.refusal.reason != Reason::Store {
-            state.refused = Some(failed.refusal);
+            state.refused = Some(*failed.refusal);
         }
         failed.error
     }
