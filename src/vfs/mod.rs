@@ -26,7 +26,7 @@ mod reading;
 mod recall;
 mod renaming;
 pub mod report;
-mod rescue;
+pub mod rescue;
 pub mod seen;
 mod serve;
 mod sources;
