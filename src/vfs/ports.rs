@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
@@ -36,20 +36,18 @@ pub trait Documents: Send + Sync {
 /// root is 1. Handle numbers are below 2^62. The methods here act as the daemon, not as a caller,
 /// and take no kernel reference.
 pub trait PlainFiles: Layer {
-    /// The regular file under this name, never through a symlink; for writing too if `write`.
-    fn real_file(&self, parent: Node, name: &OsStr, write: bool) -> Result<File>;
+    /// The regular file under this name, open for reading; never through a symlink.
+    fn real_file(&self, parent: Node, name: &OsStr) -> Result<File>;
     /// The node under this name, if there is a file and the kernel knows it.
     fn node_of(&self, parent: Node, name: &OsStr) -> Option<Node>;
     /// What `stat` says about a name; about a symlink itself.
     fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr>;
     /// Removes a name that is not a directory's. Open handles go on.
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
-    /// A second descriptor of an open file, with the same access.
-    fn handle_file(&self, fh: Fh) -> Option<File>;
-    /// The open handles on the file with this `st_ino`.
+    /// The open handles on the file with this `st_ino` that may write.
     fn handles_of(&self, ino: u64) -> Vec<Fh>;
     /// A descriptor of the store's directory.
-    fn root_fd(&self) -> Result<OwnedFd>;
+    fn root_fd(&self) -> BorrowedFd<'_>;
 }
 
 /// What the mount keeps of a document's name over remounts.

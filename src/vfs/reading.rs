@@ -65,8 +65,10 @@ impl Tree {
         {
             for h in handles {
                 if h.written_by(process.id) {
-                    let state = h.state.lock();
-                    if h.is_dirty() {
+                    // While it commits, its buffer is as good as current.
+                    if let Some(state) = h.state.try_lock()
+                        && h.is_dirty()
+                    {
                         size = state.own_size(size);
                         written = Some(state.last_write);
                     }

@@ -217,9 +217,8 @@ impl Tree {
         }
         let node = self.plain.node_of(from.parent, from.name);
         let source = node.and_then(|n| self.sources.get(n));
-        let mut open = self.plain.handles_of(attr.ino);
-        open.retain(|fh| self.plain.handle_file(*fh).is_some_and(|f| writable(&f)));
-        let file = Arc::new(self.plain.real_file(from.parent, from.name, false)?);
+        let open = self.plain.handles_of(attr.ino);
+        let file = Arc::new(self.plain.real_file(from.parent, from.name)?);
         let limit = self.options.size_limit;
         match read_all(&file, limit).map_err(|e| Error::Os(errno(&e)))? {
             Some(text) => Ok(Incoming { attr, file, text, source, open }),
@@ -365,9 +364,4 @@ impl Tree {
             Place::Private => Err(Error::NotPermitted),
         }
     }
-}
-
-fn writable(file: &File) -> bool {
-    rustix::fs::fcntl_getfl(file)
-        .is_ok_and(|flags| flags.bits() & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32)
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,7 +90,6 @@ pub struct Tree {
     pub(super) memory: Arc<dyn Memory>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
-    root: OwnedFd,
     pub(super) names: Names,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
@@ -140,9 +139,7 @@ impl Tree {
     /// and modes; fails when the store does.
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
-        let root = parts.plain.root_fd()?;
         let tree = Tree {
-            root,
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -186,7 +183,7 @@ impl Tree {
 
     /// The store's directory.
     pub(super) fn root(&self) -> BorrowedFd<'_> {
-        self.root.as_fd()
+        self.plain.root_fd()
     }
 
     pub(super) fn now(&self) -> Stamp {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,7 @@ use crate::vfs::*;
 
 pub struct Disk {
     root: PathBuf,
+    dir: File,
     nodes: Mutex<HashMap<OsString, Node>>,
     files: Mutex<HashMap<Fh, (File, u64)>>,
     next: AtomicU64,
@@ -58,6 +59,7 @@ impl Disk {
     pub fn new(root: &Path) -> Disk {
         Disk {
             root: root.to_owned(),
+            dir: File::open(root).unwrap(),
             nodes: Mutex::default(),
             files: Mutex::default(),
             next: AtomicU64::new(1 << 16),
@@ -100,8 +102,8 @@ impl Disk {
 }
 
 impl PlainFiles for Disk {
-    fn real_file(&self, _: Node, name: &OsStr, write: bool) -> Result<File> {
-        File::options().read(true).write(write).open(self.root.join(name)).map_err(os)
+    fn real_file(&self, _: Node, name: &OsStr) -> Result<File> {
+        File::open(self.root.join(name)).map_err(os)
     }
     fn node_of(&self, _: Node, name: &OsStr) -> Option<Node> {
         self.nodes.lock().get(name).copied()
@@ -113,14 +115,13 @@ impl PlainFiles for Disk {
         self.nodes.lock().remove(name);
         fs::remove_file(self.root.join(name)).map_err(os)
     }
-    fn handle_file(&self, fh: Fh) -> Option<File> {
-        self.files.lock().get(&fh).and_then(|(f, _)| f.try_clone().ok())
-    }
     fn handles_of(&self, ino: u64) -> Vec<Fh> {
-        self.files.lock().iter().filter(|(_, (_, i))| *i == ino).map(|(fh, _)| *fh).collect()
+        let files = self.files.lock();
+        let writes = |f: &File| rustix::fs::fcntl_getfl(f).unwrap().bits() & 3 != 0;
+        files.iter().filter(|(_, (f, i))| *i == ino && writes(f)).map(|(fh, _)| *fh).collect()
     }
-    fn root_fd(&self) -> Result<OwnedFd> {
-        Ok(File::open(&self.root).map_err(os)?.into())
+    fn root_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
     }
 }
 
