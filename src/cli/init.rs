@@ -31,6 +31,9 @@ pub fn report(imported: &Imported, copied: bool) {
             How::Older(kept) => {
                 format!("{name}: older than missions.db, not taken in, its text is in {kept}")
             }
+            How::Partly(kept) => {
+                format!("{name}: taken in but for some lines, its whole text is in {kept}")
+            }
             How::Same => format!("{name}: taken in, says what is there already"),
             How::Empty => format!("{name}: empty, nothing to take in"),
         });

@@ -16,10 +16,10 @@ use super::journal::{Doing, Journal, Marker};
 use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, names};
 use crate::documents::live::{SaveError, SaveRequest};
-use crate::documents::{Written, missions};
+use crate::documents::{Written, missions, quarantine};
 use crate::model::{Actor, Clock, DocId, Stamp, SystemClock, Via, View};
 use crate::store::upkeep::RowCounts;
-use crate::store::{DB_NAME, NameRow};
+use crate::store::{DB_NAME, NameRow, Store};
 
 /// What was taken in.
 #[derive(Debug, Default)]
@@ -57,6 +57,8 @@ pub enum How {
     Merged,
     /// It was older than the database and was not taken in; its text is in this file.
     Older(String),
+    /// Taken in but for lines that the format does not have; its whole text is in this file.
+    Partly(String),
     /// It says what the document says already.
     Same,
     /// Nothing is in it.
@@ -132,10 +134,16 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
     };
     let newer = newer_than_database(dir)?;
     marker.write(dir)?;
-    let instance = Instance::create(dir)?;
+    let store = Store::create(dir)?;
     let mut files = Vec::new();
+    // Before the documents are opened: they find the rows there.
+    files.extend(quarantined(&store, dir)?);
+    let instance = Instance::with(dir, store)?;
+    if !files.is_empty() {
+        settle_file(&instance, View::QuarantineMd)?;
+    }
     // Of two equal configs the YAML is the source: it may have comments.
-    for view in [View::MissionsMd, View::QuarantineMd, View::ConfigYaml, View::ConfigJson] {
+    for view in [View::MissionsMd, View::ConfigYaml, View::ConfigJson] {
         let Some(bytes) = read_document(dir, view)? else { continue };
         let how = one(&instance, view, &bytes, marker.foreign_database, newer)?;
         keep_looks(&instance, view)?;
@@ -173,7 +181,7 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
         note(instance, view, hash, &current)?;
         return Ok(How::Same);
     }
-    if !fresh && database && view != View::ConfigJson && view != View::ConfigYaml && !newer {
+    if !fresh && view == View::MissionsMd && database && !newer {
         let name = format!("{}.older", view.name());
         write_whole(&instance.dir, &name, bytes, Like { mode: 0o600, owner: None, mtime: None })?;
         return Ok(How::Older(name));
@@ -231,6 +239,34 @@ fn keep_siblings(instance: &Instance) -> Result<()> {
             let row = NameRow { view, ino: 0, atime: None, mtime: None, ..sibling.clone() };
             instance.store.save_name(&row)?;
         }
+    }
+    Ok(())
+}
+
+/// Makes rows of a `missions-quarantine.md`. Rows that are there already are the truth. Lines
+/// that are no rows are kept with the whole text in a file beside it.
+fn quarantined(store: &Store, dir: &Path) -> Result<Option<File>> {
+    let view = View::QuarantineMd;
+    let Some(bytes) = read_document(dir, view)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let how = match store.gate(|c| quarantine::import(c, &text))? {
+        Some(others) if others.is_empty() => How::Taken,
+        Some(_) => {
+            let name = format!("{}.before", view.name());
+            write_whole(dir, &name, &bytes, Like::PRIVATE)?;
+            How::Partly(name)
+        }
+        None => How::Same,
+    };
+    Ok(Some(File { view, bytes: bytes.len() as u64, how }))
+}
+
+/// The file stands for the current version as it is.
+fn settle_file(instance: &Instance, view: View) -> Result<()> {
+    if let Some(bytes) = read_document(&instance.dir, view)? {
+        let current = instance.live.current(view.doc())?;
+        note(instance, view, sha256(&bytes), &current)?;
+        keep_looks(instance, view)?;
     }
     Ok(())
 }
