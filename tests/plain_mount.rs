@@ -163,6 +163,7 @@ fn appends_go_to_the_end() {
     fs::OpenOptions::new().append(true).open(m.real("log")).unwrap().write_all(b"b\n").unwrap();
     log.write_all(b"c\n").unwrap();
     assert_eq!(fs::read_to_string(m.real("log")).unwrap(), "a\nb\nc\n");
+    assert_eq!(fs::read_to_string(m.path("log")).unwrap(), "a\nb\nc\n");
 
     std::thread::scope(|s| {
         for t in 0..8 {

@@ -86,9 +86,12 @@ pub fn apply(old: &[u8], delta: &[u8]) -> Result<Vec<u8>, DeltaError> {
 /// A chain of deltas being followed. A step costs by the number of splices so far, not by the
 /// size of the archive.
 pub struct Replay {
-    pieces: Vec<(Arc<[u8]>, Range<usize>)>,
+    pieces: Vec<Part>,
     len: usize,
 }
+
+/// A range of some bytes.
+type Part = (Arc<[u8]>, Range<usize>);
 
 /// Pieces from which on they are joined.
 const MANY: usize = 8_192;
@@ -147,9 +150,9 @@ impl Replay {
 
 /// Takes `count` bytes off the front of `old`.
 fn move_on(
-    old: &mut std::iter::Peekable<std::vec::IntoIter<(Arc<[u8]>, Range<usize>)>>,
+    old: &mut std::iter::Peekable<std::vec::IntoIter<Part>>,
     count: usize,
-    mut to: Option<&mut Vec<(Arc<[u8]>, Range<usize>)>>,
+    mut to: Option<&mut Vec<Part>>,
 ) -> Result<(), DeltaError> {
     let mut left = count;
     while left > 0 {

@@ -25,6 +25,8 @@ mod lockfile;
 mod maintain;
 mod migrate;
 mod tables;
+#[cfg(test)]
+mod tests;
 pub mod upkeep;
 
 /// What a transaction on documents writes and reads inside the gate.

@@ -10,11 +10,15 @@
 //! stand for, tagged scalars (`!secret x`), dates, `.inf` and `.nan` as strings, `0x10` as 16.
 //! Plain scalars mean what YAML 1.2 says; `0644` is a string (`scalar`).
 
+mod change;
 mod edit;
 mod edit_block;
+mod edit_flow;
 mod json;
+mod keys;
 mod lists;
 mod merge;
+mod path;
 mod render;
 mod rows;
 mod save;
@@ -37,10 +41,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub use keys::{get, source_bytes, with_key};
+pub use path::{KeyPath, Step};
 pub use rows::migrate;
 pub use state::ConfigState;
 pub use tree::Form;
-pub use value::{KeyPath, Step, Value};
+pub use value::Value;
 
 use super::{Context, Document, Plan, Refreshed, Save, State, Written};
 use crate::model::{DocId, Reason, Refusal, View};

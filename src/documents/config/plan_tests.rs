@@ -129,6 +129,53 @@ fn disjoint_changes_merge_with_comments_of_both() {
     assert_eq!(yaml(&p.believed), mine);
 }
 
+/// Layout that a writer changed is kept although it changed no value.
+#[test]
+fn comments_merge_without_values() {
+    let seen = state(Form::Yaml, YAML);
+    let theirs = state(Form::Yaml, &YAML.replace("1.0", "5"));
+    let mine = YAML.replace("# settings", "# my settings\n# of today");
+    let p = whole(Y, Some(&seen), &mine, &theirs);
+    assert_eq!(yaml(&p.next), mine.replace("1.0", "5"));
+    assert_eq!(yaml(&p.believed), mine);
+}
+
+/// Programs that know only doubles do not change numbers, people who edit an id do.
+#[test]
+fn big_numbers() {
+    let cur = state(Form::Yaml, "id: 123456789012345678 # mine\n");
+    for (written, stands) in [
+        ("123456789012345680", "123456789012345678"),
+        ("1.2345678901234568e17", "123456789012345678"),
+        ("123456789012345679", "123456789012345679"),
+        ("5", "5"),
+    ] {
+        let p = whole(J, Some(&cur), &format!("{{\"id\": {written}}}"), &cur);
+        assert_eq!(yaml(&p.next), format!("id: {stands} # mine\n"));
+    }
+}
+
+#[test]
+fn keys_for_commands() {
+    let cur = state(Form::Yaml, YAML);
+    assert_eq!(get(&cur, "koan.budget").unwrap().as_deref(), Some("1.0"));
+    assert_eq!(get(&cur, "tools[1]").unwrap().unwrap(), "{\n  \"id\": \"sh\",\n  \"on\": false\n}");
+    assert_eq!(get(&cur, "koan.nothing").unwrap(), None);
+    assert!(get(&cur, "a..b").is_err());
+    let (view, text) = with_key(&cur, "koan.budget", Some("2.50")).unwrap().unwrap();
+    assert_eq!((view, text), (Y, YAML.replace("1.0", "2.50")));
+    let (_, text) = with_key(&cur, "list[1]", Some("plain text")).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("[a, b, c]", "[a, plain text, c]"));
+    let (_, text) = with_key(&cur, "koan.name", None).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("  name: 'k'\n", ""));
+    assert_eq!(with_key(&cur, "koan.nothing", None).unwrap(), None);
+    assert!(with_key(&cur, "big.x", Some("1")).is_err());
+    let (view, text) = with_key(&doc().fresh(), "a.b", Some("true")).unwrap().unwrap();
+    assert_eq!((view, &*text), (J, "{\n  \"a\": {\n    \"b\": true\n  }\n}\n"));
+    assert_eq!(source_bytes(&cur), YAML.as_bytes());
+    assert!(source_bytes(&doc().fresh()).is_empty());
+}
+
 #[test]
 fn later_wins_and_the_overlap_is_recorded() {
     let seen = state(Form::Yaml, YAML);
@@ -513,6 +560,32 @@ proptest! {
         prop_assert!(xy.overlaps.is_empty() && yx.overlaps.is_empty());
     }
 
+    /// Edits do it, without writing the text anew: every comment line that is not inside what
+    /// goes survives.
+    #[test]
+    fn one_key_is_changed_by_edits(
+        text in prop::sample::select(TEXTS),
+        at in any::<prop::sample::Index>(),
+        new in prop::option::of(value()),
+    ) {
+        let before = tree::read(Form::Yaml, text).unwrap().value;
+        let mut paths = vec![KeyPath::default().key("new")];
+        all_paths(&before, &KeyPath::default(), &mut paths);
+        let path = at.get(&paths);
+        let mut after = before.clone();
+        match new {
+            Some(new) => path.set(&mut after, new).unwrap(),
+            None => { path.unset(&mut after); }
+        }
+        let out = edit::by_edits(Form::Yaml, text, &after)
+            .or_else(|| text.contains('&').then(|| edit::reach(Form::Yaml, text, &after)));
+        prop_assert!(out.is_some(), "{path}: {after:?}");
+        let out = out.unwrap();
+        for line in text.lines().filter(|l| l.starts_with('#')) {
+            prop_assert!(out.contains(line), "{path}\n{out}");
+        }
+    }
+
     #[test]
     fn any_bytes_give_a_plan_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         survives(&bytes)?;
@@ -530,6 +603,20 @@ proptest! {
         let end = (at + len).min(chars.len());
         chars.splice(at..end, new.chars());
         survives(chars.into_iter().collect::<String>().as_bytes())?;
+    }
+}
+
+fn all_paths(v: &Value, at: &KeyPath, out: &mut Vec<KeyPath>) {
+    match v {
+        Value::Map(m) => m.iter().for_each(|(k, v)| {
+            out.push(at.key(k));
+            all_paths(v, &at.key(k), out);
+        }),
+        Value::Seq(s) => s.iter().enumerate().for_each(|(i, v)| {
+            out.push(at.at(i));
+            all_paths(v, &at.at(i), out);
+        }),
+        _ => {}
     }
 }
 

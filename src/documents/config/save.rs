@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::edit::reach;
 use super::lists::merge_lines;
 use super::merge::{self, Merge};
+use super::path::KeyPath;
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
 use super::tree::{Doc, Form, empty, read, text_of};
-use super::value::{KeyPath, Value};
+use super::value::Value;
 use crate::documents::{Plan, State};
 use crate::model::{Overlap, Reason, Refusal};
 
@@ -72,14 +73,17 @@ pub(super) fn whole(
             text_of(bytes)?,
         ));
     };
-    if !exact && cur.value().is_some_and(|v| v.same(&target)) {
+    let now = cur.text(form).unwrap_or("");
+    let edits_text = form == source_form || cur.saved_other().is_some();
+    // A writer that changed only comments or layout changed something all the same.
+    let layout_only = edits_text && base.as_ref().is_some_and(|b| b.same(&doc.value));
+    if !exact && !layout_only && cur.value().is_some_and(|v| v.same(&target)) {
         let believed = believe(form, text, current)?;
         return Ok(Plan { next: current.clone(), believed, overlaps, summary: "no change".into() });
     }
-    let now = cur.text(form).unwrap_or("");
     let mine = if exact {
         Some(reach(form, text, &target))
-    } else if form == source_form || cur.saved_other().is_some() {
+    } else if edits_text {
         Some(carry(form, saw.and_then(|s| s.text(form)), text, now, &target))
     } else {
         target.same(&doc.value).then(|| text.to_owned())
@@ -236,10 +240,10 @@ fn keep_version(target: &mut Value, current: Option<&Value>) {
     let Some(stored) = current.and_then(version) else { return };
     if version(target).is_some_and(|v| v < stored) {
         let kept = current.and_then(|c| c.entry("version")).cloned();
-        if let (Value::Map(m), Some(kept)) = (target, kept) {
-            if let Some(e) = m.iter_mut().find(|(k, _)| k == "version") {
-                e.1 = kept;
-            }
+        if let (Value::Map(m), Some(kept)) = (target, kept)
+            && let Some(e) = m.iter_mut().find(|(k, _)| k == "version")
+        {
+            e.1 = kept;
         }
     }
 }

@@ -96,7 +96,7 @@ fn plain_is_safe(text: &str, flow: bool) -> bool {
     text.chars().all(|c| {
         printable(c)
             && !matches!(c, '\t' | '\n' | '\r')
-            && !(flow && matches!(c, ',' | '[' | ']' | '{' | '}' | ':'))
+            && (!flow || c.is_alphanumeric() || " _-./$%@+".contains(c))
     })
 }
 

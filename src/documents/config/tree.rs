@@ -150,8 +150,8 @@ impl Node {
     }
 
     /// The line of what stands at this path, or of the nearest thing above it.
-    pub fn line_of(&self, path: &super::value::KeyPath) -> usize {
-        use super::value::Step;
+    pub fn line_of(&self, path: &super::path::KeyPath) -> usize {
+        use super::path::Step;
         let mut node = self;
         let mut line = self.line;
         for step in &path.0 {

@@ -8,9 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
+use super::path::{KeyPath, Step};
 use super::scalar;
 use super::tree::{Entry, Item, Kind, MAX_DEPTH, Node, Role, Style};
-use super::value::{KeyPath, Step, Value};
+use super::value::Value;
 use crate::model::{Reason, Refusal};
 
 /// Most nodes that anchors, aliases and `<<` may add to those that are written.

@@ -117,6 +117,11 @@ impl Live {
         }
     }
 
+    /// Rows of this document wait for `missions.lock`.
+    pub fn waits(&self, doc: DocId) -> bool {
+        self.shown.read().slots[place(doc)].waits()
+    }
+
     fn anything_left(&self) -> bool {
         self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
     }

@@ -54,7 +54,14 @@ impl<'l> Work<'l> {
             if row.is_some() && row != self.slot(doc).row {
                 self.reload(conn, doc, row)?;
             }
-            self.refresh_rows(conn, doc)?;
+            match self.refresh_rows(conn, doc) {
+                // A database that was never ours, looked at: a kind whose tables are not there
+                // has no content.
+                Err(StoreError::Sqlite(e)) if self.live.store.bare() => {
+                    log::warn!("{} has no rows to show: {e}", doc.as_str());
+                }
+                done => done?,
+            }
         }
         Ok(())
     }
@@ -138,7 +145,9 @@ impl<'l> Work<'l> {
             }
             None => state.clone(),
         };
-        slot.version = Arc::new(Version { doc, rev, mtime, state, belief: false });
+        if found.changed || !Arc::ptr_eq(&state, &before.state) {
+            slot.version = Arc::new(Version { doc, rev, mtime, state, belief: false });
+        }
         if found.changed {
             let notes = slot.unrecorded.get_or_insert_default();
             notes.overlaps.extend(found.overlaps);

@@ -23,6 +23,7 @@ fn start(what: &str, dir: &Path) -> Child {
 #[ignore = "the other process of the tests here"]
 fn child() {
     let dir = std::env::var(DIR).unwrap();
+    drop(Store::create(Path::new(&dir)).unwrap());
     let live = open_with(Path::new(&dir), Options::default());
     match std::env::var(WHAT).unwrap().as_str() {
         "append 100" => (0..100).for_each(|n| drop(append(&live, &format!("child {n}\n")))),
@@ -34,6 +35,21 @@ fn child() {
                 }
                 println!("saved {n}");
             }
+        }
+        "append until it fails" => {
+            let line = "x".repeat(2_000) + "\n";
+            let failed = loop {
+                match live.save(request(None, Written::Fragment(line.as_bytes()))) {
+                    Ok(saved) if saved.version.rev > Rev(100_000) => panic!("never"),
+                    Ok(_) => {}
+                    Err(e) => break e,
+                }
+            };
+            println!("failed: {failed}");
+            assert!(matches!(failed, SaveError::Store(StoreError::Full)), "{failed:?}");
+            let text = read(&live);
+            drop(live);
+            assert_eq!(read(&open_with(Path::new(&dir), Options::default())), text);
         }
         other => panic!("{other}"),
     }
@@ -118,6 +134,21 @@ fn no_room_is_said_to_be_no_room_and_readers_go_on() {
     append(&live, "b\n");
     assert_eq!(read(&live), format!("a\n{text}b\n"));
     assert_eq!(live.store().revision_count(DOC).unwrap(), 3);
+}
+
+#[test]
+fn a_database_of_others_is_shown_read_only_without_our_tables() {
+    let dir = tempfile::tempdir().unwrap();
+    let sql = other(dir.path());
+    sql.execute_batch("CREATE TABLE its_own (x)").unwrap();
+    let live = open_with(dir.path(), Options { read_only: true, ..options() });
+    assert_eq!(read(&live), "", "our kind has no table there");
+    sql.execute_batch(Lines.schema()).unwrap();
+    sql.execute("INSERT INTO ifs_lines (text) VALUES ('a')", []).unwrap();
+    assert_eq!(read(&live), "a");
+    assert!(live.cached(DOC).rev > Rev(0));
+    assert!(live.at(DOC, Rev(99)).unwrap().is_none());
+    assert!(live.settle().unwrap());
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn carry(from: &[Line], to: &[Line], last: &[Line]) -> Vec<Line> {
     out.extend(new);
     // Rows that are there already are not to be made again.
     let mut ids: Vec<Line> =
-        to.iter().cloned().filter(|l| !out.iter().any(|o| o.id == l.id)).collect();
+        to.iter().filter(|l| !out.iter().any(|o| o.id == l.id)).cloned().collect();
     for line in out.iter_mut().filter(|l| l.id.is_none()) {
         if let Some(at) = ids.iter().position(|i| i.text == line.text) {
             line.id = ids.remove(at).id;
