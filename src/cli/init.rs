@@ -38,6 +38,12 @@ pub fn report(imported: &Imported, copied: bool) {
             How::Empty => format!("{name}: empty, nothing to take in"),
         });
     }
+    for file in &imported.files {
+        if let Some(target) = &file.link {
+            let (name, target) = (file.view.name(), target.display());
+            note(&format!("{name} was a symlink to {target}; it becomes a file of its own"));
+        }
+    }
     if !imported.layout.is_empty() {
         let lines = count(imported.layout.len() as u64, "line");
         line(&format!("missions.md: {lines} kept as layout, no missions:"));
