@@ -106,6 +106,13 @@ pub trait Document: Send + Sync + 'static {
     /// Which document.
     fn id(&self) -> DocId;
 
+    /// SQL that makes the kind's own tables (prefix `ifs_`) where they are missing; run at
+    /// every start, inside a transaction. The tables shared with other programs are made by
+    /// the store.
+    fn schema(&self) -> &'static str {
+        ""
+    }
+
     /// The version of a store in which nothing was ever saved.
     fn fresh(&self) -> State;
 

@@ -1,9 +1,40 @@
 //! What the file system means, without FUSE: names, inodes, handles, saves, plain files.
+//!
+//! [`Tree`] is the whole mounted tree. It answers a [`Layer`]'s calls for documents itself and
+//! hands everything else to the plain files of the store:
+//!
+//! * `reading`, `writing`, `handle`: open documents (R1, section 5);
+//! * `commit`: what a save is compared with, and what follows (R2 to R7);
+//! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
+//! * `renaming`, `hidden`, `adopted`, `sources`: names (section 6);
+//! * `rescue`, `report`: texts that could not be saved;
+//! * `attrs`, `listing`, `own_dir`: what `stat` and `ls` show.
 
+mod adopted;
+mod attrs;
+mod commit;
+mod handle;
+mod hidden;
 pub mod layer;
+mod listing;
+mod marks;
+mod own_dir;
 pub mod plain;
+pub mod ports;
+pub mod processes;
+mod reading;
+mod recall;
+mod renaming;
+pub mod report;
+pub mod rescue;
+pub mod seen;
+mod serve;
+mod sources;
+pub mod tree;
+mod writing;
 
 pub use layer::{
     Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    SetAttr, SetTime, StatFs, XattrFlags,
+    Result, SetAttr, SetTime, StatFs, XattrFlags,
 };
+pub use tree::{Options, Parts, Tree};

@@ -1,0 +1,160 @@
+//! Three-way merge of lists: the elements of an array, the lines of a text.
+
+use std::collections::HashMap;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// What one side made of a base list.
+struct Side {
+    /// For each base element the place of what stands for it now; `None`: removed.
+    slots: Vec<Option<usize>>,
+    /// Places of what was put before each base element, and after the last.
+    gaps: Vec<Vec<usize>>,
+}
+
+/// Numbers strings so that equal ones, in any of the lists, have the same number.
+pub(super) fn classes<S: AsRef<str>>(lists: &[Vec<S>]) -> Vec<Vec<u32>> {
+    let mut known: HashMap<&str, u32> = HashMap::new();
+    lists
+        .iter()
+        .map(|list| {
+            list.iter()
+                .map(|x| {
+                    let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+                    *known.entry(x.as_ref()).or_insert(next)
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// How a list of classes became another one. Elements of a replaced run stand for each
+/// other in order; what is left over of it was removed or added.
+pub(super) fn diff(from: &[u32], to: &[u32]) -> Vec<DiffOp> {
+    let mut ops = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, from, to) {
+        match op {
+            DiffOp::Replace { old_index, old_len, new_index, new_len } if old_len != new_len => {
+                let n = old_len.min(new_len);
+                ops.push(DiffOp::Replace { old_index, old_len: n, new_index, new_len: n });
+                if old_len > n {
+                    ops.push(DiffOp::Delete {
+                        old_index: old_index + n,
+                        old_len: old_len - n,
+                        new_index: new_index + n,
+                    });
+                } else {
+                    ops.push(DiffOp::Insert {
+                        old_index: old_index + n,
+                        new_index: new_index + n,
+                        new_len: new_len - n,
+                    });
+                }
+            }
+            op => ops.push(op),
+        }
+    }
+    ops
+}
+
+fn side(base: usize, ops: &[DiffOp]) -> Side {
+    let mut s = Side { slots: vec![None; base], gaps: vec![Vec::new(); base + 1] };
+    for op in ops {
+        match *op {
+            DiffOp::Equal { old_index, new_index, len }
+            | DiffOp::Replace { old_index, old_len: len, new_index, .. } => {
+                for i in 0..len {
+                    s.slots[old_index + i] = Some(new_index + i);
+                }
+            }
+            DiffOp::Delete { .. } => {}
+            DiffOp::Insert { old_index, new_index, new_len } => {
+                s.gaps[old_index].extend(new_index..new_index + new_len);
+            }
+        }
+    }
+    s
+}
+
+/// An element of the merged list.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(super) enum Merged {
+    /// Element of the current list.
+    Current(usize),
+    /// Element of the written list.
+    Written(usize),
+    /// Both changed the same element, differently: base, written, current.
+    Both(usize, usize, usize),
+}
+
+/// Merges by the rules of merge.md "All kinds": the same change is one; what one side removed
+/// and the other changed stays changed; insertions at one place are both kept, the current
+/// ones first.
+pub(super) fn merge(seen: &[u32], written: &[u32], current: &[u32]) -> Vec<Merged> {
+    let w = side(seen.len(), &diff(seen, written));
+    let c = side(seen.len(), &diff(seen, current));
+    let mut out = Vec::new();
+    for i in 0..=seen.len() {
+        out.extend(c.gaps[i].iter().map(|j| Merged::Current(*j)));
+        let mut theirs: Vec<u32> = c.gaps[i].iter().map(|j| current[*j]).collect();
+        for j in &w.gaps[i] {
+            match theirs.iter().position(|t| *t == written[*j]) {
+                Some(at) => {
+                    theirs.swap_remove(at);
+                }
+                None => out.push(Merged::Written(*j)),
+            }
+        }
+        if i == seen.len() {
+            break;
+        }
+        match (w.slots[i], c.slots[i]) {
+            (Some(a), Some(b)) if written[a] == seen[i] || written[a] == current[b] => {
+                out.push(Merged::Current(b));
+            }
+            (Some(a), Some(b)) if current[b] == seen[i] => out.push(Merged::Written(a)),
+            (Some(a), Some(b)) => out.push(Merged::Both(i, a, b)),
+            (Some(a), None) if written[a] != seen[i] => out.push(Merged::Written(a)),
+            (None, Some(b)) if current[b] != seen[i] => out.push(Merged::Current(b)),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// Merges texts by line; of a line that both changed, the written one stands. Line ends
+/// belong to their lines.
+pub(super) fn merge_lines(seen: &str, written: &str, current: &str) -> String {
+    let (s, w, c) = (split(seen), split(written), split(current));
+    let bare = |list: &[&'_ str]| -> Vec<String> {
+        list.iter().map(|l| l.trim_end().to_owned()).collect()
+    };
+    let numbers = classes(&[bare(&s), bare(&w), bare(&c)]);
+    let [ns, nw, nc] = &numbers[..] else { return written.to_owned() };
+    merge(ns, nw, nc)
+        .into_iter()
+        .map(|m| match m {
+            Merged::Current(i) => c[i],
+            Merged::Written(i) | Merged::Both(_, i, _) => w[i],
+        })
+        .collect()
+}
+
+fn split(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_both_sides() {
+        let seen = "a\nb\nc\n";
+        assert_eq!(merge_lines(seen, "a\nB\nc\n", "a\nb\nc\nd\n"), "a\nB\nc\nd\n");
+        assert_eq!(merge_lines(seen, "b\nc\n", "a\nb\nC\n"), "b\nC\n");
+        assert_eq!(merge_lines(seen, "a\nX\nc\n", "a\nY\nc\n"), "a\nX\nc\n");
+        assert_eq!(merge_lines(seen, "a\nb\nc\nw\n", "a\nb\nc\nx\n"), "a\nb\nc\nx\nw\n");
+        assert_eq!(merge_lines(seen, "a\nc\n", "a\nB\nc\n"), "a\nB\nc\n");
+    }
+}

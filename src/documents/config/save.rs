@@ -1,0 +1,249 @@
+//! What a save makes of the config.
+
+use std::sync::Arc;
+
+use super::edit::reach;
+use super::lists::merge_lines;
+use super::merge::{self, Merge};
+use super::path::KeyPath;
+use super::schema::Schema;
+use super::state::ConfigState;
+use super::summary;
+use super::tree::{Doc, Form, empty, read, text_of};
+use super::value::Value;
+use crate::documents::{Plan, State};
+use crate::model::{Overlap, Reason, Refusal};
+
+/// What every save is held against.
+pub(super) struct Rules<'a> {
+    /// `config.schema.json`, if there is one.
+    pub schema: Option<&'a Schema>,
+    /// `--config-version-limit`.
+    pub version_limit: Option<i64>,
+}
+
+/// A save as a whole text.
+pub(super) fn whole(
+    form: Form,
+    seen: Option<&State>,
+    bytes: &[u8],
+    current: &State,
+    rules: &Rules<'_>,
+) -> Result<Plan, Refusal> {
+    let text = text_of(bytes)?;
+    let cur = ConfigState::of(current);
+    if cur.text(form) == Some(text) {
+        return Ok(unchanged(current));
+    }
+    let doc = read(form, text)?;
+    let saw = seen.map(ConfigState::of);
+    let exact = saw.is_some_and(|s| s.text(form) == cur.text(form));
+    let stored = cur.value().and_then(version);
+    check_version(&doc, stored, rules.version_limit)?;
+    let base = saw.map(|s| s.value().cloned().unwrap_or(Value::Map(Vec::new())));
+    let (mut target, overlaps) = match cur.value() {
+        Some(_) if exact => (doc.value.clone(), Vec::new()),
+        Some(now) => {
+            let Merge { value, overlaps } = merge::merge(base.as_ref(), &doc.value, now);
+            (value, overlaps)
+        }
+        None => (doc.value.clone(), Vec::new()),
+    };
+    keep_version(&mut target, cur.value());
+    if let Some(schema) = rules.schema {
+        let mine = target.same(&doc.value);
+        if saw.is_some() || mine {
+            schema.check(&doc.value).map_err(|f| f.refusal(Reason::Schema, Some(&doc.root)))?;
+        }
+        if !mine {
+            let reason = if saw.is_some() { Reason::Merged } else { Reason::Schema };
+            schema.check(&target).map_err(|f| {
+                f.refusal(reason, None).hint("the save was merged with what others had changed")
+            })?;
+        }
+    }
+    let Some((source_form, source)) = cur.source() else {
+        let text =
+            if target.same(&doc.value) { text.to_owned() } else { reach(form, text, &target) };
+        return Ok(made(
+            current,
+            ConfigState::new(form, &text, target, None),
+            overlaps,
+            form,
+            text_of(bytes)?,
+        ));
+    };
+    let now = cur.text(form).unwrap_or("");
+    let edits_text = form == source_form || cur.saved_other().is_some();
+    // A writer that changed only comments or layout changed something all the same.
+    let layout_only = edits_text && base.as_ref().is_some_and(|b| b.same(&doc.value));
+    if !exact && !layout_only && cur.value().is_some_and(|v| v.same(&target)) {
+        let believed = believe(form, text, current)?;
+        return Ok(Plan { next: current.clone(), believed, overlaps, summary: "no change".into() });
+    }
+    let mine = if exact {
+        Some(reach(form, text, &target))
+    } else if edits_text {
+        Some(carry(form, saw.and_then(|s| s.text(form)), text, now, &target))
+    } else {
+        target.same(&doc.value).then(|| text.to_owned())
+    };
+    let next = if form == source_form {
+        let other = cur.saved_other().map(|o| reach(form.other(), o, &target));
+        let mine = mine.unwrap_or_else(|| reach(form, source, &target));
+        ConfigState::new(form, &mine, target, other)
+    } else {
+        let source = reach(source_form, source, &target);
+        ConfigState::new(source_form, &source, target, mine)
+    };
+    Ok(made(current, next, overlaps, form, text))
+}
+
+/// An append (R5).
+pub(super) fn fragment(
+    form: Form,
+    seen: Option<&State>,
+    bytes: &[u8],
+    current: &State,
+    rules: &Rules<'_>,
+) -> Result<Plan, Refusal> {
+    let fragment = text_of(bytes)?;
+    let plan = appended(form, fragment, current, rules)?;
+    let believed = match seen {
+        Some(seen) if same_texts(seen, current) => plan.next.clone(),
+        // What it had seen plus its own lines.
+        Some(seen) => match appended(form, fragment, seen, &Rules { schema: None, ..*rules }) {
+            Ok(p) => p.next,
+            Err(_) => seen.clone(),
+        },
+        None => match ConfigState::read(form, fragment) {
+            Ok(own) => Arc::new(own),
+            Err(_) => Arc::new(ConfigState::none()),
+        },
+    };
+    Ok(Plan { believed, ..plan })
+}
+
+fn appended(
+    form: Form,
+    fragment: &str,
+    current: &State,
+    rules: &Rules<'_>,
+) -> Result<Plan, Refusal> {
+    let cur = ConfigState::of(current);
+    let (Some(now), Some(value)) = (cur.text(form), cur.value()) else {
+        return whole(form, None, fragment.as_bytes(), current, rules);
+    };
+    let glue = if now.is_empty() || now.ends_with('\n') || form == Form::Json { "" } else { "\n" };
+    let joined = format!("{now}{glue}{fragment}");
+    if form == Form::Json {
+        return whole(form, Some(current), joined.as_bytes(), current, rules);
+    }
+    // Keys at the margin are set, whatever the text ends with.
+    match read(form, fragment) {
+        Ok(doc) if !fragment.starts_with([' ', '\t']) => {
+            let mut target = merge::merge(None, &doc.value, value).value;
+            keep_version(&mut target, Some(value));
+            match read(form, &joined) {
+                Ok(both) if both.value.same(&target) => {
+                    whole(form, Some(current), joined.as_bytes(), current, rules)
+                }
+                _ => whole(form, None, fragment.as_bytes(), current, rules),
+            }
+        }
+        // A comment, or lines that continue the last block.
+        Ok(_) => whole(form, Some(current), joined.as_bytes(), current, rules),
+        Err(r) => match read(form, &joined) {
+            Ok(_) => whole(form, Some(current), joined.as_bytes(), current, rules),
+            Err(_) if r.reason == Reason::Empty => Err(empty()),
+            Err(_) => Err(r.hint("append whole lines such as key: value")),
+        },
+    }
+}
+
+/// A writer's belief: its text as a version of its own.
+pub(super) fn believe(form: Form, text: &str, near: &State) -> Result<State, Refusal> {
+    if ConfigState::of(near).text(form) == Some(text) {
+        return Ok(near.clone());
+    }
+    Ok(Arc::new(ConfigState::read(form, text)?))
+}
+
+fn same_texts(a: &State, b: &State) -> bool {
+    let (a, b) = (ConfigState::of(a), ConfigState::of(b));
+    a.source() == b.source() && a.saved_other() == b.saved_other()
+}
+
+fn unchanged(current: &State) -> Plan {
+    Plan {
+        next: current.clone(),
+        believed: current.clone(),
+        overlaps: Vec::new(),
+        summary: "no change".into(),
+    }
+}
+
+/// The plan for `next`; the writer believes its own text.
+fn made(
+    current: &State,
+    next: ConfigState,
+    overlaps: Vec<Overlap>,
+    form: Form,
+    text: &str,
+) -> Plan {
+    let before = ConfigState::of(current);
+    let summary = summary::of(before.value(), next.value());
+    let next: State = Arc::new(next);
+    if same_texts(&next, current) {
+        let next = current.clone();
+        let believed = believe(form, text, &next).unwrap_or_else(|_| next.clone());
+        return Plan { next, believed, overlaps, summary };
+    }
+    let believed = believe(form, text, &next).unwrap_or_else(|_| next.clone());
+    Plan { next, believed, overlaps, summary }
+}
+
+/// The text of this form after both changes: by lines first, so that comments of both sides
+/// are in it, then by keys until the values are right.
+fn carry(form: Form, seen: Option<&str>, written: &str, now: &str, target: &Value) -> String {
+    if let Some(seen) = seen {
+        let merged = merge_lines(seen, written, now);
+        if read(form, &merged).is_ok() {
+            return reach(form, &merged, target);
+        }
+    }
+    reach(form, now, target)
+}
+
+fn version(value: &Value) -> Option<i64> {
+    value.entry("version")?.integer()
+}
+
+/// Refuses a version that is newer than both the one stored and the limit.
+fn check_version(doc: &Doc, stored: Option<i64>, limit: Option<i64>) -> Result<(), Refusal> {
+    let (Some(new), Some(limit)) = (version(&doc.value), limit) else { return Ok(()) };
+    if new <= limit || stored.is_some_and(|s| new <= s) {
+        return Ok(());
+    }
+    let path = KeyPath::default().key("version");
+    Err(Refusal::new(
+        Reason::Version,
+        format!("version {new} is newer than {}", limit.max(stored.unwrap_or(limit))),
+    )
+    .at_line(doc.root.line_of(&path))
+    .at_key("version")
+    .hint("this store takes no newer version (--config-version-limit)"))
+}
+
+/// The stored version never goes down.
+fn keep_version(target: &mut Value, current: Option<&Value>) {
+    let Some(stored) = current.and_then(version) else { return };
+    if version(target).is_some_and(|v| v < stored) {
+        let kept = current.and_then(|c| c.entry("version")).cloned();
+        if let (Value::Map(m), Some(kept)) = (target, kept)
+            && let Some(e) = m.iter_mut().find(|(k, _)| k == "version")
+        {
+            e.1 = kept;
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Saves: the one way in which a document changes through us (R2, R3).
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::slot::place;
+use super::work::{Cause, Work};
+use super::{Checked, Live, SaveError, SaveRequest, Saved};
+use crate::documents::{Context, Plan, Save, State, Version, Written};
+use crate::model::{Actor, DocId, Reason, Refusal, Rev, View};
+use crate::store::{Gate, StoreError, Wait};
+
+/// Whole files larger than this are planned before the gate is opened, and again inside only
+/// if the document has changed meanwhile.
+const EARLY: usize = 16 << 10;
+
+/// A plan made before the gate was opened, and the version that it was made for.
+struct Early {
+    current: Arc<Version>,
+    outside: Rev,
+    plan: Result<Plan, Refusal>,
+}
+
+impl Live {
+    /// Commits a save, whole or not at all, merged with the version that is current inside the
+    /// transaction. When this returns, the next [`Live::current`] and [`Live::cached`] by
+    /// anyone has it. It survives the death of this process, and power loss after
+    /// [`Live::sync`] (R8).
+    ///
+    /// When somebody else holds `missions.lock`, a document under that lock is committed to
+    /// our own tables alone and its rows follow ([`Live::settle`]); the result is the same.
+    ///
+    /// Errors: nothing of the save was committed.
+    pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
+        let doc = request.view.doc();
+        let large = matches!(request.written, Written::Whole(text) if text.len() > EARLY);
+        let early = large.then(|| self.plan_early(&request));
+        let gate = self.begin(doc)?;
+        self.inside(gate, |work, gate| {
+            expect(&request, &work.slot(doc).version)?;
+            let slot = work.slot(doc);
+            let plan = match early {
+                Some(e) if Arc::ptr_eq(&e.current, &slot.version) && e.outside == slot.outside => {
+                    e.plan?
+                }
+                _ => self.plan(&request, &slot.version, slot.outside, &work.cx)?,
+            };
+            let cause = Cause {
+                actor: &request.actor,
+                base: request.seen.as_ref().map(|s| s.rev),
+                stale: request.stale,
+            };
+            Ok(self.carry_out(work, gate, doc, plan, &cause, request.under_their_lock)?)
+        })
+    }
+
+    /// Commits a change that is not a saved text: `plan` is called inside the transaction with
+    /// the version that is current then, and plans as [`crate::documents::Document::plan`]
+    /// does.
+    ///
+    /// Errors: as [`Live::save`].
+    pub fn change(
+        &self,
+        doc: DocId,
+        actor: &Actor,
+        plan: impl FnOnce(&State, &Context) -> Result<Plan, Refusal>,
+    ) -> Result<Saved, SaveError> {
+        let gate = self.begin(doc)?;
+        self.inside(gate, |work, gate| {
+            let current = work.slot(doc).version.clone();
+            let plan = plan(&current.state, &work.cx)?;
+            let cause = Cause { actor, base: Some(current.rev), stale: false };
+            Ok(self.carry_out(work, gate, doc, plan, &cause, false)?)
+        })
+    }
+
+    /// What a save of `text` by a writer that has seen the current version would do.
+    ///
+    /// Errors: why it would be refused.
+    pub fn check(&self, view: View, text: &[u8]) -> Result<Checked, SaveError> {
+        let current = self.current(view.doc())?;
+        let save = Save {
+            view,
+            seen: Some(&current.state),
+            written: Written::Whole(text),
+            current: &current.state,
+            outside_since_seen: false,
+        };
+        let plan = self.documents[place(view.doc())].plan(&save, &self.context())?;
+        Ok(Checked {
+            changed: !Arc::ptr_eq(&plan.next, &current.state),
+            summary: plan.summary,
+            overlaps: plan.overlaps,
+            next: plan.next,
+        })
+    }
+
+    /// Does what other calls had to leave: rows that wait for `missions.lock` are written if
+    /// it is free, and versions by other programs that could not be recorded are. Never waits
+    /// for anybody. Whether nothing is left. Called by ticks.
+    ///
+    /// Errors: those of the store, except that it is busy.
+    pub fn settle(&self) -> Result<bool, StoreError> {
+        if self.store.read_only() || !self.anything_left() {
+            return Ok(true);
+        }
+        let gate = match self.store.begin(Wait::Never, self.anything_waits()) {
+            Ok(gate) => gate,
+            Err(StoreError::Busy) => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        match self.inside(gate, |_, _| Ok(())) {
+            Ok(()) => Ok(!self.anything_left()),
+            Err(SaveError::Store(e)) => Err(e),
+            Err(SaveError::Refused(_)) => Ok(false),
+        }
+    }
+
+    /// Rows of this document wait for `missions.lock`.
+    pub fn waits(&self, doc: DocId) -> bool {
+        self.shown.read().slots[place(doc)].waits()
+    }
+
+    fn anything_left(&self) -> bool {
+        self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
+    }
+
+    /// Opens the gate for a change of `doc`.
+    fn begin(&self, doc: DocId) -> Result<Gate<'_>, StoreError> {
+        let lock = self.documents[place(doc)].under_missions_lock() || self.anything_waits();
+        self.store.begin(Wait::Patiently, lock)
+    }
+
+    fn plan(
+        &self,
+        request: &SaveRequest<'_>,
+        current: &Arc<Version>,
+        outside: Rev,
+        cx: &Context,
+    ) -> Result<Plan, Refusal> {
+        let save = Save {
+            view: request.view,
+            seen: request.seen.as_ref().map(|s| &s.state),
+            written: request.written,
+            current: &current.state,
+            outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < outside),
+        };
+        self.documents[place(current.doc)].plan(&save, cx)
+    }
+
+    fn plan_early(&self, request: &SaveRequest<'_>) -> Early {
+        let (current, outside) = {
+            let shown = self.shown.read();
+            let slot = &shown.slots[place(request.view.doc())];
+            (slot.version.clone(), slot.outside)
+        };
+        let plan = self.plan(request, &current, outside, &self.context());
+        Early { current, outside, plan }
+    }
+
+    fn carry_out(
+        &self,
+        work: &mut Work<'_>,
+        gate: &Gate<'_>,
+        doc: DocId,
+        plan: Plan,
+        cause: &Cause<'_>,
+        under_their_lock: bool,
+    ) -> Result<Saved, StoreError> {
+        let free = !self.documents[place(doc)].under_missions_lock();
+        let rows = free || gate.has_missions_lock() || under_their_lock;
+        let saved = work.change(gate.conn(), doc, plan, cause, rows)?;
+        if rows {
+            work.settle(gate.conn(), doc)?;
+        }
+        Ok(saved)
+    }
+}
+
+/// The compare-and-swap guard: the hash of what the view shows inside the transaction (of
+/// nothing when the name does not exist).
+fn expect(request: &SaveRequest<'_>, current: &Version) -> Result<(), Refusal> {
+    let Some(expected) = request.expect_sha256 else { return Ok(()) };
+    let mut hash = Sha256::new();
+    if let Some(content) = current.view(request.view) {
+        content.chunks().for_each(|c| hash.update(c));
+    }
+    if hash.finalize()[..] == expected[..] {
+        return Ok(());
+    }
+    let what = format!("{} changed since it was read", request.view.name());
+    Err(Refusal::new(Reason::Expectation, what).hint("read it again and repeat the change"))
+}

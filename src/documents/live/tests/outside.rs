@@ -1,0 +1,233 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::*;
+
+fn insert(conn: &Connection, text: &str) {
+    conn.execute("INSERT INTO ifs_lines (text) VALUES (?1)", [format!("{text}\n")]).unwrap();
+}
+
+fn count(live: &Live) -> u64 {
+    live.store().revision_count(DOC).unwrap()
+}
+
+#[test]
+fn a_row_is_in_the_very_next_read_a_thousand_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = Arc::new(new_store(dir.path()));
+    let sql = other(dir.path());
+    insert(&sql, "row");
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    // Saves and reads go on meanwhile, so that the writer is often busy.
+    let busy: Vec<_> = (0..2)
+        .map(|who| {
+            let (live, stop) = (live.clone(), stop.clone());
+            std::thread::spawn(move || {
+                let mut n = 0;
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    if n < 100 && who == 0 {
+                        append(&live, &format!("save {n}\n"));
+                        n += 1;
+                    }
+                    read(&live);
+                }
+                n
+            })
+        })
+        .collect();
+    for n in 0..1_000 {
+        sql.execute("UPDATE ifs_lines SET text = ?1 WHERE id = 1", [format!("row {n}\n")]).unwrap();
+        let text = read(&live);
+        assert!(text.contains(&format!("row {n}\n")), "round {n}: {text}");
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let saved: i32 = busy.into_iter().map(|t| t.join().unwrap()).sum();
+    let text = read(&live);
+    assert_eq!(text.lines().filter(|l| l.starts_with("save ")).count(), saved as usize);
+    assert_eq!(rows(&sql), text);
+}
+
+#[test]
+fn an_unchanged_document_costs_no_revision_and_no_new_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let before = live.current(DOC).unwrap();
+    assert!(Arc::ptr_eq(&before, &live.current(DOC).unwrap()));
+    other(dir.path()).execute("INSERT INTO meta VALUES ('x', 'y')", []).unwrap();
+    let after = live.current(DOC).unwrap();
+    assert_eq!((after.rev, after.mtime), (before.rev, before.mtime));
+    assert_eq!(count(&live), 1);
+}
+
+#[test]
+fn a_change_seen_while_the_database_is_locked_is_recorded_later_as_the_same_version() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let sql = other(dir.path());
+    insert(&sql, "sql");
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let seen = live.current(DOC).unwrap();
+    assert_eq!(text_of(&seen), "a\nsql\n");
+    assert_eq!(count(&live), 1, "nothing could be written");
+    assert!(!live.settle().unwrap());
+    sql.execute_batch("COMMIT").unwrap();
+    assert!(live.settle().unwrap());
+    let newest = live.store().newest(DOC).unwrap().unwrap();
+    assert_eq!((newest.rev, newest.at), (seen.rev, seen.mtime));
+    assert_eq!(newest.actor, Actor::outside());
+    assert_eq!(count(&live), 2);
+    assert!(Arc::ptr_eq(&live.current(DOC).unwrap(), &seen));
+}
+
+#[test]
+fn a_read_does_not_wait_for_a_save_that_waits_for_another_program() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::create(dir.path()).unwrap());
+    let patience = Duration::from_secs(20);
+    let live = Arc::new(open_with(dir.path(), Options { patience, ..options() }));
+    append(&live, "a\n");
+    let sql = other(dir.path());
+    insert(&sql, "sql");
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let saver = {
+        let live = live.clone();
+        std::thread::spawn(move || append(&live, "save\n"))
+    };
+    while !live.store().is_waiting() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let started = Instant::now();
+    let seen = live.current(DOC).unwrap();
+    assert_eq!(text_of(&seen), "a\nsql\n");
+    assert!(Arc::ptr_eq(&live.current(DOC).unwrap(), &seen));
+    assert!(started.elapsed() < Duration::from_secs(5));
+    sql.execute_batch("COMMIT").unwrap();
+    let saved = saver.join().unwrap();
+    assert_eq!(read(&live), "a\nsql\nsave\n");
+    assert!(saved.version.mtime > seen.mtime && saved.version.rev > seen.rev);
+    assert_eq!(count(&live), 3);
+}
+
+#[test]
+fn a_database_that_stays_locked_fails_the_save() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let sql = other(dir.path());
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let failed = live.save(request(None, Written::Fragment(b"b\n")));
+    assert!(matches!(failed, Err(SaveError::Store(StoreError::Busy))), "{failed:?}");
+    sql.execute_batch("COMMIT").unwrap();
+    append(&live, "c\n");
+    assert_eq!(read(&live), "a\nc\n");
+}
+
+#[test]
+fn rows_wait_for_missions_lock_and_survive_a_replace_all() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let sql = other(dir.path());
+    let lock = hold_lock(dir.path());
+    let waiting = append(&live, "mine\n");
+    assert_eq!(read(&live), "a\nmine\n");
+    assert_eq!(rows(&sql), "a\n", "the rows are theirs while they hold the lock");
+    assert!(!live.settle().unwrap());
+
+    sql.execute_batch(
+        "BEGIN IMMEDIATE; DELETE FROM ifs_lines;
+         INSERT INTO ifs_lines (text) VALUES ('a' || char(10)), ('theirs' || char(10)); COMMIT",
+    )
+    .unwrap();
+    assert_eq!(read(&live), "a\nmine\ntheirs\n");
+    let seen = live.current(DOC).unwrap();
+    assert!(seen.rev > waiting.version.rev);
+    // Another restart in this state: nothing doubles, nothing is lost.
+    drop(live);
+    let live = open(dir.path());
+    assert_eq!(read(&live), "a\nmine\ntheirs\n");
+    assert_eq!(live.cached(DOC).rev, seen.rev);
+    append(&live, "more\n");
+    assert_eq!(rows(&sql), "a\ntheirs\n");
+    drop(lock);
+    assert!(live.settle().unwrap());
+    assert_eq!(read(&live), "a\nmine\ntheirs\nmore\n");
+    let mut got: Vec<String> = rows(&sql).lines().map(str::to_owned).collect();
+    got.sort();
+    assert_eq!(got, ["a", "mine", "more", "theirs"]);
+    assert_eq!(live.current(DOC).unwrap().rev, live.store().newest(DOC).unwrap().unwrap().rev);
+}
+
+#[test]
+fn waiting_rows_survive_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let lock = hold_lock(dir.path());
+    append(&live, "mine\n");
+    drop(live);
+    let sql = other(dir.path());
+    insert(&sql, "theirs");
+    let live = open(dir.path());
+    assert_eq!(read(&live), "a\nmine\ntheirs\n");
+    drop(lock);
+    append(&live, "b\n");
+    assert_eq!(rows(&sql), "a\ntheirs\nmine\nb\n");
+}
+
+#[test]
+fn a_saver_that_holds_the_lock_commits_under_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    let _lock = hold_lock(dir.path());
+    append(&live, "waits\n");
+    let sql = other(dir.path());
+    assert_eq!(rows(&sql), "");
+    let under = SaveRequest { under_their_lock: true, ..request(None, Written::Fragment(b"a\n")) };
+    let saved = live.save(under).unwrap();
+    assert_eq!(rows(&sql), "waits\na\n");
+    drop(live);
+    let live = open(dir.path());
+    assert_eq!(live.cached(DOC).rev, saved.version.rev, "the rows are the newest revision");
+    assert!(live.settle().unwrap());
+}
+
+#[test]
+fn the_lock_is_not_held_while_another_write_lock_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = Arc::new(new_store(dir.path()));
+    let sql = other(dir.path());
+    sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let saver = {
+        let live = live.clone();
+        std::thread::spawn(move || live.save(request(None, Written::Fragment(b"a\n"))).is_ok())
+    };
+    while !live.store().is_waiting() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // The other program may take it now: within a few tries, between two of the saver's.
+    let got = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        live.store().try_missions_lock().unwrap().is_some()
+    });
+    assert!(got);
+    sql.execute_batch("COMMIT").unwrap();
+    assert!(saver.join().unwrap());
+}
+
+#[test]
+fn what_others_did_since_the_writer_looked_is_told_to_the_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    assert_eq!(live.shown.read().slots[0].outside, Rev(0));
+    insert(&other(dir.path()), "sql");
+    let seen = live.current(DOC).unwrap();
+    assert_eq!(live.shown.read().slots[0].outside, seen.rev);
+    append(&live, "b\n");
+    drop(live);
+    let live = open(dir.path());
+    assert_eq!(live.shown.read().slots[0].outside, seen.rev, "known after a restart");
+}

@@ -1,0 +1,202 @@
+//! Reading the current version, whatever other programs do to the database meanwhile (R9).
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::slot::{Shown, Slot};
+use super::work::Work;
+use super::{Live, Published, SaveError};
+use crate::documents::Version;
+use crate::model::DocId;
+use crate::store::{Gate, Idle, Look, StoreError};
+
+/// How long one look waits for a commit of ours that is under way.
+const GLANCE: Duration = Duration::from_millis(20);
+/// How long a reader goes on looking before it takes what was last published.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Live {
+    /// The current version, with everything that other programs have committed to the rows.
+    /// When nothing has changed this asks one `data_version` and takes no lock that a writer
+    /// waits for longer than that.
+    ///
+    /// A change by others is recorded at once as a revision of its own if the database is
+    /// free; otherwise the new version is published and recorded by the next gate.
+    ///
+    /// Errors: the database cannot be read.
+    pub fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
+        match self.store.look() {
+            Ok(Look::Same | Look::Busy { known: true }) | Err(StoreError::Busy) => {}
+            Ok(Look::Changed(idle)) => self.catch_up(idle)?,
+            Ok(Look::Busy { known: false }) => self.catch_up_beside()?,
+            Err(e) => return Err(e),
+        }
+        Ok(self.cached(doc))
+    }
+
+    /// Takes in what others did. No gate is open: the writer is in our hands.
+    fn catch_up(&self, idle: Idle<'_>) -> Result<(), StoreError> {
+        if self.store.read_only() {
+            return self.snapshot(idle);
+        }
+        match idle.begin_now(self.anything_waits()) {
+            Ok(gate) => match self.inside(gate, |_, _| Ok(())) {
+                Ok(()) => Ok(()),
+                Err(e) => {
+                    // A full disk must not keep anybody from reading.
+                    log::warn!("a change by another program could not be recorded: {e}");
+                    match self.store.look()? {
+                        Look::Changed(idle) => self.snapshot(idle),
+                        Look::Same | Look::Busy { .. } => Ok(()),
+                    }
+                }
+            },
+            Err((idle, _)) => self.snapshot(idle),
+        }
+    }
+
+    /// The same without writing: the new versions stay unrecorded.
+    fn snapshot(&self, idle: Idle<'_>) -> Result<(), StoreError> {
+        idle.snapshot(|conn| {
+            let slots = self.shown.read().slots.clone();
+            let mut work = Work::new(self, slots, self.clock.now());
+            work.refresh(conn)?;
+            let news = self.publish(&mut self.shown.write(), work);
+            self.tell(&news);
+            Ok(())
+        })
+    }
+
+    /// The same while a gate of ours is at work. If that gate waits for another program, what
+    /// is there is read beside it; else it is about to publish.
+    fn catch_up_beside(&self) -> Result<(), StoreError> {
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if self.store.is_waiting() {
+                if self.read_beside()? {
+                    return Ok(());
+                }
+                continue;
+            }
+            match self.store.look_within(GLANCE)? {
+                Look::Changed(idle) => return self.catch_up(idle),
+                Look::Same | Look::Busy { known: true } => return Ok(()),
+                Look::Busy { known: false } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes what a reader's snapshot holds, unless a gate has begun meanwhile.
+    fn read_beside(&self) -> Result<bool, StoreError> {
+        // Taken before the snapshot: if they are still the published ones afterwards, the
+        // snapshot is not older than they are.
+        let (slots, generation) = {
+            let shown = self.shown.read();
+            (shown.slots.clone(), shown.generation)
+        };
+        self.store.watch(|conn| {
+            let mut work = Work::new(self, slots, self.clock.now());
+            work.refresh(conn)?;
+            let mut shown = self.shown.write();
+            if shown.inside || shown.generation != generation {
+                return Ok(false);
+            }
+            let news = self.publish(&mut shown, work);
+            drop(shown);
+            self.tell(&news);
+            Ok(true)
+        })
+    }
+
+    /// Rows wait for `missions.lock`.
+    pub(super) fn anything_waits(&self) -> bool {
+        self.shown.read().slots.iter().any(Slot::waits)
+    }
+
+    /// Everything that is done with an open gate: take in what others did, record it, make rows
+    /// of what waits, do `work`, commit, publish. When `work` refuses, the rest is committed
+    /// all the same; it must not have written anything then.
+    pub(super) fn inside<T>(
+        &self,
+        mut gate: Gate<'_>,
+        work: impl FnOnce(&mut Work<'_>, &Gate<'_>) -> Result<T, SaveError>,
+    ) -> Result<T, SaveError> {
+        let inside = Inside::enter(self);
+        let slots = self.shown.read().slots.clone();
+        let mut w = Work::new(self, slots, self.clock.now());
+        let out = (|| {
+            if gate.outside_change() {
+                w.refresh(gate.conn())?;
+                gate.refreshed();
+            }
+            w.record_outside(gate.conn())?;
+            if gate.has_missions_lock() {
+                DocId::ALL.into_iter().try_for_each(|d| w.settle(gate.conn(), d))?;
+            }
+            let out = match work(&mut w, &gate) {
+                Err(SaveError::Store(e)) => return Err(e),
+                Err(SaveError::Refused(r)) => Err(r),
+                Ok(out) => Ok(out),
+            };
+            w.write_rows(gate.conn())?;
+            Ok(out)
+        })();
+        let out = out.map_err(|e| gate.explain(e))?;
+        gate.commit()?;
+        let news = inside.leave(|shown| self.publish(shown, w));
+        self.tell(&news);
+        drop(gate);
+        Ok(out?)
+    }
+
+    /// Makes the slots of `work` the published ones; the answer is for [`Live::tell`].
+    fn publish(&self, shown: &mut Shown, work: Work<'_>) -> Vec<Published> {
+        shown.slots = work.slots;
+        shown.generation += 1;
+        let mut recent = self.recent.lock();
+        for news in &work.news {
+            recent.put(news.version.clone());
+        }
+        work.news
+    }
+
+    /// Tells the listener, with no lock of this room held.
+    fn tell(&self, news: &[Published]) {
+        if news.is_empty() {
+            return;
+        }
+        let listener = self.listener.read().clone();
+        if let Some(listener) = listener {
+            news.iter().for_each(|n| listener(n));
+        }
+    }
+}
+
+/// While it lives, only the gate's owner may change what is shown.
+struct Inside<'l> {
+    live: &'l Live,
+    left: bool,
+}
+
+impl<'l> Inside<'l> {
+    fn enter(live: &'l Live) -> Inside<'l> {
+        live.shown.write().inside = true;
+        Inside { live, left: false }
+    }
+
+    fn leave<T>(mut self, publish: impl FnOnce(&mut Shown) -> T) -> T {
+        let mut shown = self.live.shown.write();
+        shown.inside = false;
+        self.left = true;
+        publish(&mut shown)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        if !self.left {
+            self.live.shown.write().inside = false;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Sending the outcome of a handler.
+
+use std::time::Duration;
+
+use fuser::{
+    Errno, FileHandle, FopenFlags, Generation, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate,
+    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr,
+};
+
+use super::calls::{Answer, is_plain};
+use super::convert;
+use crate::vfs::{Attr, Created, Entry, Opened};
+
+pub(super) fn empty(reply: ReplyEmpty) -> impl FnOnce(Answer<()>) + Send + 'static {
+    move |answer| match answer {
+        Ok(()) => reply.ok(),
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn entry(reply: ReplyEntry) -> impl FnOnce(Answer<Entry>) + Send + 'static {
+    move |answer| match answer {
+        Ok(entry) => {
+            let (attr, ttl) = convert::entry_attr(&entry);
+            reply.entry_with_ttls(&ttl, &entry.entry_ttl, &attr, Generation(entry.generation));
+        }
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn attr(reply: ReplyAttr) -> impl FnOnce(Answer<(Attr, Duration)>) + Send + 'static {
+    move |answer| match answer {
+        Ok((attr, ttl)) => reply.attr(&ttl, &convert::attr(&attr)),
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn data(reply: ReplyData, size: u32) -> impl FnOnce(Answer<Vec<u8>>) + Send + 'static {
+    move |answer| match answer {
+        // More than was asked for would be refused by the kernel.
+        Ok(data) => reply.data(data.get(..size as usize).unwrap_or(&data)),
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn written(reply: ReplyWrite) -> impl FnOnce(Answer<u32>) + Send + 'static {
+    move |answer| match answer {
+        Ok(count) => reply.written(count),
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn opened(
+    reply: ReplyOpen,
+    flags: OpenFlags,
+) -> impl FnOnce(Answer<Opened>) + Send + 'static {
+    move |answer| match answer {
+        Ok(opened) => reply.opened(FileHandle(opened.fh), file_flags(&opened, flags)),
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn created(
+    reply: ReplyCreate,
+    flags: OpenFlags,
+) -> impl FnOnce(Answer<Created>) + Send + 'static {
+    move |answer| match answer {
+        Ok(Created { entry, opened }) => {
+            let (attr, ttl) = convert::entry_attr(&entry);
+            reply.created(
+                // One time for both, the name and the attributes.
+                &ttl.min(entry.entry_ttl),
+                &attr,
+                Generation(entry.generation),
+                FileHandle(opened.fh),
+                file_flags(&opened, flags),
+            );
+        }
+        Err(e) => reply.error(e),
+    }
+}
+
+pub(super) fn xattr(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
+    match answer {
+        Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
+        Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(e) => reply.error(e),
+    }
+}
+
+/// A reader of a plain file has nothing to flush: its `close` needs no request.
+fn file_flags(opened: &Opened, flags: OpenFlags) -> FopenFlags {
+    let mut out = convert::open_flags(opened);
+    if flags.acc_mode() == OpenAccMode::O_RDONLY && is_plain(FileHandle(opened.fh)) {
+        out |= FopenFlags::FOPEN_NOFLUSH;
+    }
+    out
+}

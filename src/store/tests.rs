@@ -1,0 +1,435 @@
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::model::{Actor, DocId, Overlap, Reason, Refusal, Rev, Stamp, Via, View};
+
+const DOC: DocId = DocId::Config;
+
+fn new_store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    (dir, store)
+}
+
+fn other(dir: &Path) -> Connection {
+    Connection::open(dir.join(DB_NAME)).unwrap()
+}
+
+fn tables(c: &Connection) -> Vec<String> {
+    let mut stmt = c.prepare("SELECT name FROM sqlite_schema ORDER BY name").unwrap();
+    stmt.query_map([], |r| r.get(0)).unwrap().map(|n| n.unwrap()).collect()
+}
+
+fn actor() -> Actor {
+    Actor { pid: 1, uid: 2, session: 3, program: "prög".into(), via: Via::Command }
+}
+
+#[test]
+fn a_new_store_is_private_and_leaves_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a/b");
+    let store = Store::create(&path).unwrap();
+    let mode = |p: &Path| std::fs::metadata(p).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    assert_eq!(mode(&path.join(DB_NAME)), 0o600);
+    assert!(store.created().unwrap() > Stamp(0));
+    store.reserve("x", 1).unwrap();
+    store.read(|c| Ok(c.query_row("SELECT 1", [], |_| Ok(()))?)).unwrap();
+    drop(store);
+    let left: Vec<_> = std::fs::read_dir(&path).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, [DB_NAME], "no WAL is left when everybody has closed");
+}
+
+#[test]
+fn what_is_no_store_is_said_to_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Store::open(dir.path(), Options::default());
+    let unusable = |e: Result<Store, StoreError>, what: &str| match e {
+        Err(StoreError::Unusable { reason, path }) => {
+            assert!(reason.contains(what), "{reason}");
+            assert!(path.ends_with(DB_NAME));
+        }
+        other => panic!("{other:?}"),
+    };
+    unusable(open(), "no such database");
+    let db = dir.path().join(DB_NAME);
+    std::fs::write(&db, "# Missions\n".repeat(1_000)).unwrap();
+    unusable(open(), "not an SQLite database");
+    std::fs::remove_file(&db).unwrap();
+    std::fs::create_dir(&db).unwrap();
+    unusable(open(), "not a file");
+    std::fs::remove_dir(&db).unwrap();
+    other(dir.path()).execute_batch("CREATE TABLE missions (id, title)").unwrap();
+    unusable(open(), "missions has no column text");
+    assert_eq!(tables(&other(dir.path())), ["missions"]);
+}
+
+#[test]
+fn a_newer_database_is_refused_untouched() {
+    let (dir, store) = new_store();
+    drop(store);
+    let c = other(dir.path());
+    c.execute("UPDATE ifs_meta SET value = 99 WHERE key = 'schema'", []).unwrap();
+    match Store::open(dir.path(), Options::default()) {
+        Err(StoreError::Newer { found: 99, known: 1, .. }) => {}
+        e => panic!("{e:?}"),
+    }
+}
+
+/// As another program leaves it: some of the tables, another journal mode, its own
+/// `user_version`, a table that we do not know.
+fn foreign(dir: &Path) {
+    other(dir)
+        .execute_batch(
+            "PRAGMA user_version = 7;
+             CREATE TABLE missions (id INTEGER PRIMARY KEY, text TEXT NOT NULL,
+                 state TEXT NOT NULL, project TEXT NOT NULL DEFAULT 'default',
+                 sequence INTEGER NOT NULL DEFAULT 0, complexity, queued_at, started_at,
+                 completed_at TEXT, recovery_count INTEGER NOT NULL DEFAULT 0, extra);
+             CREATE TABLE its_own (x);
+             INSERT INTO missions (text, state) VALUES ('fix', 'pending');",
+        )
+        .unwrap();
+}
+
+#[test]
+fn a_foreign_database_is_taken_over_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    foreign(dir.path());
+    let store = Store::create(dir.path()).unwrap();
+    let c = other(dir.path());
+    let version: i64 = c.query_row("PRAGMA user_version", [], |r| r.get(0)).unwrap();
+    assert_eq!(version, 7);
+    let text: String =
+        c.query_row("SELECT text || coalesce(extra, '') FROM missions", [], |r| r.get(0)).unwrap();
+    assert_eq!(text, "fix");
+    let all = tables(&c);
+    for name in ["its_own", "ci_queue", "quarantine", "ifs_revisions"] {
+        assert!(all.iter().any(|t| t == name), "{name}");
+    }
+    drop(store);
+    assert_eq!(tables(&c), all);
+    Store::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(tables(&c), all, "a second start changes nothing");
+}
+
+#[test]
+fn a_foreign_database_opened_read_only_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    foreign(dir.path());
+    let bytes = || std::fs::read(dir.path().join(DB_NAME)).unwrap();
+    let before = bytes();
+    let options = Options { read_only: true, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    assert!(store.bare() && store.read_only());
+    assert_eq!(store.created().unwrap(), Stamp(0));
+    assert_eq!(store.revisions(DOC, None, 9).unwrap(), []);
+    assert_eq!(store.revision_count(DOC).unwrap(), 0);
+    assert_eq!(store.names().unwrap(), []);
+    assert_eq!(store.seen("boot").unwrap(), []);
+    assert_eq!(store.refusal_count().unwrap(), 0);
+    assert!(store.reserve("x", 1).is_err());
+    store.maintain(Stamp(0)).unwrap();
+    drop(store);
+    assert!(bytes() == before);
+}
+
+#[test]
+fn the_gate_rolls_back_on_errors_and_panics() {
+    let (dir, store) = new_store();
+    let put = |c: &Connection, k: &str| c.execute("INSERT INTO meta VALUES (?1, '')", [k]);
+    let failed = store.gate(|c| {
+        put(c, "a")?;
+        Ok(c.execute_batch("no such statement")?)
+    });
+    assert!(matches!(failed, Err(StoreError::Sqlite(_))));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        store.gate(|c| -> Result<(), StoreError> {
+            put(c, "b")?;
+            panic!("inside")
+        })
+    }));
+    assert!(panicked.is_err());
+    store.gate(|c| Ok(put(c, "c")?)).unwrap();
+    let keys: String = other(dir.path())
+        .query_row("SELECT group_concat(key) FROM meta", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(keys, "c");
+}
+
+#[test]
+fn a_look_tells_others_commits_from_our_own() {
+    let (dir, store) = new_store();
+    let settle = || match store.look().unwrap() {
+        Look::Changed(idle) => {
+            idle.snapshot(|_| Ok(())).unwrap();
+            true
+        }
+        Look::Same => false,
+        Look::Busy { .. } => panic!("nobody is at work"),
+    };
+    assert!(settle(), "never compared");
+    assert!(!settle());
+    store.reserve("x", 1).unwrap();
+    assert!(!settle(), "our own commit");
+    let c = other(dir.path());
+    c.execute("INSERT INTO meta VALUES ('k', 'v')", []).unwrap();
+    assert!(settle());
+    assert!(!settle());
+
+    // While the writer is at work, a reader's glance tells the same.
+    let gate = store.begin(Wait::Never, false).unwrap();
+    assert!(!gate.outside_change());
+    let known = || matches!(store.look().unwrap(), Look::Busy { known: true });
+    let before = known();
+    drop(gate);
+    store.reserve("x", 1).unwrap();
+    let gate = store.begin(Wait::Never, false).unwrap();
+    assert!(known(), "told at the last commit; before: {before}");
+    drop(gate);
+    c.execute("DELETE FROM meta", []).unwrap();
+    let gate = store.begin(Wait::Never, false).unwrap();
+    assert!(gate.outside_change());
+    assert!(!known());
+}
+
+#[test]
+fn syncing_is_asked_for_once() {
+    let (_dir, store) = new_store();
+    assert!(!store.is_dirty());
+    store.reserve("x", 1).unwrap();
+    assert!(store.is_dirty());
+    store.sync().unwrap();
+    assert!(!store.is_dirty());
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| {
+                for _ in 0..20 {
+                    store.reserve("x", 1).unwrap();
+                    store.sync().unwrap();
+                }
+            });
+        }
+    });
+    assert!(!store.is_dirty());
+    assert_eq!(store.reserve("x", 1).unwrap(), 82);
+}
+
+#[test]
+fn numbers_are_given_once() {
+    let (dir, store) = new_store();
+    assert_eq!(store.reserve("ino", 10).unwrap(), 1);
+    assert_eq!(store.reserve("ino", 5).unwrap(), 11);
+    assert_eq!(store.reserve("other", 1).unwrap(), 1);
+    drop(store);
+    let store = Store::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(store.reserve("ino", 1).unwrap(), 16);
+}
+
+#[test]
+fn small_tables_give_back_what_they_got() {
+    let (_dir, store) = new_store();
+    let name = NameRow {
+        view: View::ConfigYaml,
+        ino: u64::MAX,
+        mode: Some(0o640),
+        uid: None,
+        gid: Some(5),
+        atime: Some(Stamp(-1)),
+        mtime: Some((Stamp(7), Rev(3))),
+    };
+    store.save_name(&NameRow { ino: 1, ..name.clone() }).unwrap();
+    store.save_name(&name).unwrap();
+    assert_eq!(store.names().unwrap(), [name]);
+
+    let seen = |who: u8, at: i64, text: Option<&[u8]>| SeenRow {
+        view: View::ConfigJson,
+        identity: vec![who, 0, 255],
+        rev: Rev(4),
+        text: text.map(<[u8]>::to_vec),
+        at: Stamp(at),
+    };
+    let (a, b, c) = (seen(1, 10, None), seen(2, 20, Some(b"\0x")), seen(3, 5, None));
+    store.save_seen("boot", &[a.clone(), b.clone(), c.clone()], &[]).unwrap();
+    store.save_seen("old", std::slice::from_ref(&a), &[]).unwrap();
+    let b2 = SeenRow { view: View::ConfigYaml, rev: Rev(5), ..b };
+    store.save_seen("boot", std::slice::from_ref(&b2), &[(DOC, a.identity.clone())]).unwrap();
+    assert_eq!(store.seen("boot").unwrap(), [c, b2], "oldest first, one per identity");
+    assert_eq!(store.seen("old").unwrap(), [a]);
+    store.forget_other_boots("boot").unwrap();
+    assert_eq!(store.seen("old").unwrap(), []);
+    assert_eq!(store.seen("boot").unwrap().len(), 2);
+
+    let export = ExportRow { view: View::MissionsMd, sha256: [9; 32], rev: Rev(2), at: Stamp(3) };
+    store.set_export(&export).unwrap();
+    store.set_export(&ExportRow { view: View::ConfigJson, ..export.clone() }).unwrap();
+    store.clear_export(View::ConfigJson).unwrap();
+    assert_eq!(store.exports().unwrap(), [export]);
+}
+
+#[test]
+fn refusals_are_counted_and_the_newest_kept() {
+    let (dir, store) = new_store();
+    let why = Refusal::new(Reason::Schema, "too large").at_line(3).at_key("a.b").hint("halve it");
+    for n in 0..3 {
+        store
+            .record_refusal(Stamp(n), View::ConfigJson, &actor(), &why, Some("config.json.refused"))
+            .unwrap();
+    }
+    let newest = &store.refusals(2).unwrap()[0];
+    assert_eq!(newest.at, Stamp(2));
+    assert_eq!((newest.actor.pid, newest.actor.program.as_str()), (1, "prög"));
+    assert_eq!((newest.line, newest.key.as_deref()), (Some(3), Some("a.b")));
+    assert_eq!((newest.reason.as_str(), newest.message.as_str()), ("schema", "too large"));
+    assert_eq!(newest.kept_as.as_deref(), Some("config.json.refused"));
+    // As if there had been very many.
+    let c = other(dir.path());
+    c.execute("UPDATE sqlite_sequence SET seq = 2000 WHERE name = 'ifs_refusals'", []).unwrap();
+    store.record_refusal(Stamp(9), View::ConfigJson, &actor(), &why, None).unwrap();
+    assert_eq!(store.refusals(10).unwrap().len(), 1);
+    assert_eq!(store.refusal_count().unwrap(), 4);
+}
+
+fn record(store: &Store, at: i64, old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Rev {
+    store.gate(|c| Ok(record_in(c, at, old, new))).unwrap()
+}
+
+fn record_in(c: &Connection, at: i64, old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Rev {
+    let (old, new): (Vec<_>, Vec<_>) = (old.iter().collect(), new.iter().collect());
+    let delta = delta::between(&old, &new);
+    let overlaps = [Overlap { what: "a".into(), earlier: "1".into(), later: "2".into() }];
+    let revision = NewRevision {
+        doc: DOC,
+        rev: None,
+        at: Stamp(at),
+        actor: &actor(),
+        base: None,
+        stale: true,
+        summary: "s",
+        overlaps: &overlaps,
+        delta: &delta,
+    };
+    let rev = ledger::insert(c, &revision).unwrap();
+    let row = DocumentRow { doc: DOC, rev, rows_rev: rev, rows: None, mtime: Stamp(at) };
+    ledger::set_document(c, &row).unwrap();
+    rev
+}
+
+#[test]
+fn revisions_are_listed_newest_first() {
+    let (_dir, store) = new_store();
+    let text: Vec<Arc<[u8]>> = (0..5u8).map(|n| Arc::from(vec![n; 10])).collect();
+    let revs: Vec<Rev> =
+        (0..5).map(|n| record(&store, n as i64, &text[..n], &text[..=n])).collect();
+    let list = store.revisions(DOC, Some(revs[3]), 2).unwrap();
+    assert_eq!(list.iter().map(|r| r.rev).collect::<Vec<_>>(), [revs[2], revs[1]]);
+    assert_eq!(list[0].actor, actor());
+    assert!(list[0].stale && list[0].base.is_none());
+    assert_eq!(list[0].overlaps[0].later, "2");
+    assert_eq!(store.newest(DOC).unwrap().unwrap().rev, revs[4]);
+    assert_eq!(store.revision(DocId::Missions, revs[4]).unwrap(), None);
+    assert_eq!(store.archive(DOC, revs[1]).unwrap().unwrap(), text[..2].concat());
+    assert_eq!(store.archive(DocId::Missions, revs[1]).unwrap(), None);
+}
+
+#[test]
+fn a_damaged_history_is_an_error_with_a_place() {
+    let (dir, store) = new_store();
+    let text: Vec<Arc<[u8]>> = vec![Arc::from(&b"abc"[..]), Arc::from(&b"def"[..])];
+    let first = record(&store, 1, &[], &text[..1]);
+    let second = record(&store, 2, &text[..1], &text);
+    other(dir.path())
+        .execute("DELETE FROM ifs_revisions WHERE rev = ?1", [first.0 as i64])
+        .unwrap();
+    match store.archive(DOC, second) {
+        Err(StoreError::History { rev, reason, .. }) => {
+            assert_eq!(rev, second.0);
+            assert!(reason.contains("3 bytes"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The defaults hold ten thousand saves of a document of 1 MB in less than 100 MB, and
+/// a rewrite of everything each time does not break them.
+#[test]
+fn the_history_stays_within_its_bounds() {
+    let (dir, store) = new_store();
+    let line = |n: usize| Arc::from(format!("{n:>999}\n").as_bytes());
+    let mut text: Vec<Arc<[u8]>> = (0..1_000).map(line).collect();
+    let mut first = record(&store, 0, &[], &text);
+    for hundred in 0..100usize {
+        let mut save = |c: &Connection, n: usize| {
+            let old = text.clone();
+            text[n * 7 % 1_000] = line(n);
+            record_in(c, n as i64, &old, &text);
+        };
+        let numbers = hundred * 100..hundred * 100 + 100;
+        store
+            .gate(|c| {
+                numbers.for_each(|n| save(c, n));
+                Ok(())
+            })
+            .unwrap();
+        store.maintain(Stamp(0)).unwrap();
+    }
+    let size = || {
+        let c = other(dir.path());
+        let get = |sql: &str| c.query_row(sql, [], |r| r.get::<_, i64>(0)).unwrap();
+        (get("PRAGMA page_count") - get("PRAGMA freelist_count")) * get("PRAGMA page_size")
+    };
+    assert_eq!(store.revision_count(DOC).unwrap(), 10_001);
+    assert!(size() < 100 << 20, "{}", size());
+    assert_eq!(store.archive(DOC, first).unwrap().unwrap().len(), 1_000_000);
+    for n in 0..120usize {
+        let old = std::mem::take(&mut text);
+        text = (0..1_000).map(|_| Arc::from(vec![n as u8; 1_000])).collect();
+        first = record(&store, 10_000 + n as i64, &old, &text);
+        if n % 10 == 0 {
+            store.maintain(Stamp(10_000)).unwrap();
+        }
+    }
+    store.maintain(Stamp(10_000)).unwrap();
+    assert!(size() < 100 << 20, "{}", size());
+    let kept = store.revision_count(DOC).unwrap();
+    assert!((20..120).contains(&kept), "{kept}");
+    assert!(store.archive(DOC, first).unwrap().unwrap() == text.concat());
+    let oldest = store.revisions(DOC, None, 1_000).unwrap().pop().unwrap().rev;
+    assert_eq!(store.archive(DOC, oldest).unwrap().unwrap().len(), 1_000_000);
+}
+
+#[test]
+fn old_revisions_go_but_not_those_that_are_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::create(dir.path()).unwrap());
+    let retention = Retention { max_age: Duration::from_nanos(10), ..Retention::default() };
+    let options = Options { retention, ..Options::default() };
+    let store = Store::open(dir.path(), options).unwrap();
+    let mut text: Vec<Arc<[u8]>> = Vec::new();
+    let mut revs = Vec::new();
+    for n in 0..200 {
+        let old = text.clone();
+        text.insert(0, Arc::from(vec![b'a' + (n % 20) as u8; 50]));
+        text.truncate(20);
+        revs.push(record(&store, n, &old, &text));
+        if n == 70 || n == 150 {
+            store.maintain(Stamp(0)).unwrap();
+        }
+    }
+    let sha256 = [0; 32];
+    let out = ExportRow { view: View::ConfigJson, sha256, rev: revs[100], at: Stamp(0) };
+    store.set_export(&out).unwrap();
+    store.maintain(Stamp(10_000)).unwrap();
+    assert_eq!(store.revisions(DOC, None, 999).unwrap().pop().unwrap().rev, revs[70]);
+    assert!(store.archive(DOC, revs[100]).unwrap().is_some());
+    store.clear_export(View::ConfigJson).unwrap();
+    store.maintain(Stamp(10_000)).unwrap();
+    assert_eq!(store.revisions(DOC, None, 999).unwrap().pop().unwrap().rev, revs[150]);
+    assert!(store.archive(DOC, revs[199]).unwrap().unwrap() == text.concat());
+    assert_eq!(store.archive(DOC, revs[100]).unwrap(), None);
+}

@@ -1,0 +1,130 @@
+//! What `stat` shows of a document: size and time of its version (R1), number, mode and owner of
+//! its name.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::layer::{Attr, Error, FileType, Result, SetAttr, SetTime};
+use super::ports::{KeptName, Memory};
+use crate::documents::Version;
+use crate::model::{Rev, Stamp, View};
+
+/// Numbers of documents that no renamed file has given another number: the mount's own range.
+const FIRST_INO: u64 = 1 << 40;
+
+/// The names of the documents and what is kept of them.
+pub struct Names {
+    kept: Mutex<Vec<KeptName>>,
+    memory: Arc<dyn Memory>,
+}
+
+impl Names {
+    /// As the store remembers them; new ones belong to `uid` and `gid`.
+    pub fn new(memory: Arc<dyn Memory>, uid: u32, gid: u32) -> Result<Names> {
+        let mut kept = memory.names()?;
+        for (i, view) in View::ALL.into_iter().enumerate() {
+            let ino = FIRST_INO + i as u64;
+            if let Some(known) = kept.iter_mut().find(|k| k.view == view) {
+                // An import keeps mode and owner and knows of no numbers.
+                if known.ino == 0 {
+                    known.ino = ino;
+                }
+            } else {
+                let mode = if view.read_only() { 0o444 } else { 0o644 };
+                kept.push(KeptName { view, ino, mode, uid, gid, atime: None, mtime: None });
+            }
+        }
+        Ok(Names { kept: Mutex::new(kept), memory })
+    }
+
+    fn get(&self, view: View) -> KeptName {
+        let kept = self.kept.lock();
+        kept.iter().find(|k| k.view == view).cloned().unwrap_or(KeptName {
+            view,
+            ino: FIRST_INO,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            atime: None,
+            mtime: None,
+        })
+    }
+
+    fn change(&self, view: View, f: impl FnOnce(&mut KeptName)) -> Result<()> {
+        let after = {
+            let mut kept = self.kept.lock();
+            let Some(name) = kept.iter_mut().find(|k| k.view == view) else { return Ok(()) };
+            let before = name.clone();
+            f(name);
+            if *name == before {
+                return Ok(());
+            }
+            name.clone()
+        };
+        Ok(self.memory.keep_name(&after)?)
+    }
+
+    /// `st_ino`.
+    pub fn ino(&self, view: View) -> u64 {
+        self.get(view).ino
+    }
+
+    /// Permission bits.
+    pub fn mode(&self, view: View) -> u16 {
+        self.get(view).mode
+    }
+
+    /// A file was renamed onto the name: the document goes on under that file's number (R1).
+    pub fn adopt_ino(&self, view: View, ino: u64) -> Result<()> {
+        self.change(view, |name| name.ino = ino)
+    }
+
+    /// The attributes of the name while `version` is shown with `size` bytes.
+    pub fn attr(&self, view: View, version: &Version, size: u64, written: Option<Stamp>) -> Attr {
+        let name = self.get(view);
+        let set = name.mtime.filter(|(_, rev)| *rev == version.rev).map(|(t, _)| t);
+        let mtime = written.or(set).unwrap_or(version.mtime);
+        Attr {
+            ino: name.ino,
+            size,
+            blocks: size.div_ceil(512),
+            atime: name.atime.unwrap_or(mtime),
+            mtime,
+            ctime: version.mtime.max(mtime),
+            kind: FileType::Regular,
+            perm: name.mode,
+            nlink: 1,
+            uid: name.uid,
+            gid: name.gid,
+            rdev: 0,
+            blksize: 4096,
+        }
+    }
+
+    /// `chmod`, `chown` and `utimens`. A new owner may only be set by root (`EPERM`).
+    pub fn set(&self, view: View, asker: u32, set: &SetAttr, rev: Rev, now: Stamp) -> Result<()> {
+        let name = self.get(view);
+        let owner = set.uid.is_some_and(|uid| uid != name.uid);
+        let group = set.gid.is_some_and(|gid| gid != name.gid);
+        if asker != 0 && (owner || (group && asker != name.uid)) {
+            return Err(Error::NotPermitted);
+        }
+        if asker != 0 && asker != name.uid && set.mode.is_some() {
+            return Err(Error::NotPermitted);
+        }
+        let time = |t: SetTime| match t {
+            SetTime::Now => now,
+            SetTime::To(t) => t,
+        };
+        self.change(view, |name| {
+            if let Some(mode) = set.mode {
+                name.mode = (mode & 0o7777) as u16;
+            }
+            name.uid = set.uid.unwrap_or(name.uid);
+            name.gid = set.gid.unwrap_or(name.gid);
+            name.atime = set.atime.map(time).or(name.atime);
+            name.mtime = set.mtime.map(|t| (time(t), rev)).or(name.mtime);
+        })
+    }
+}

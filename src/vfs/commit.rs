@@ -1,0 +1,307 @@
+//! The moment of a save: what is compared with what, and what follows from the answer
+//! (semantics sections 3 to 5).
+
+use std::sync::Arc;
+
+use super::handle::{DocHandle, State, blank, too_big};
+use super::layer::{Error, Result};
+use super::marks;
+use super::processes::Process;
+use super::seen::{self, Verdict};
+use super::tree::Tree;
+use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::{Version, Written};
+use crate::model::{Actor, DocId, Reason, Refusal, Via, View};
+
+/// Who saves. Asked from `/proc` before any lock is taken.
+pub(super) struct Saver {
+    pub process: Option<Process>,
+    pub actor: Actor,
+    /// It or an ancestor holds `missions.lock` (R9).
+    pub under_their_lock: bool,
+}
+
+/// A save that did not commit: the refusal to keep and the error to answer.
+pub(super) struct Failed {
+    pub refusal: Refusal,
+    pub error: Error,
+}
+
+impl From<SaveError> for Failed {
+    fn from(e: SaveError) -> Failed {
+        match e {
+            SaveError::Refused(refusal) => Failed::refused(refusal),
+            SaveError::Store(e) => Failed {
+                refusal: Refusal::new(Reason::Store, e.to_string())
+                    .hint("the text itself may be fine: save it again"),
+                error: Error::Store(e),
+            },
+        }
+    }
+}
+
+impl Failed {
+    pub fn refused(refusal: Refusal) -> Failed {
+        Failed { error: Error::Refused(refusal.clone()), refusal }
+    }
+}
+
+impl Tree {
+    /// The saver of a document. Holds no lock; asks about `missions.lock` only where it counts.
+    pub(super) fn saver(&self, process: Option<&Process>, uid: u32, view: View) -> Saver {
+        let actor = Actor {
+            pid: process.map_or(0, |p| p.id.pid),
+            uid,
+            session: process.map_or(0, |p| p.session),
+            program: process.map_or_else(String::new, |p| p.program.clone()),
+            via: Via::Mount,
+        };
+        let under_their_lock = view.doc() == DocId::Missions
+            && process.is_some_and(|p| self.family_holds_missions_lock(p.id));
+        Saver { process: process.cloned(), actor, under_their_lock }
+    }
+
+    /// The saver of a handle: its opener as it is now, if the asking process or the last writer
+    /// is the opener, else as it was at the open; without an opener whoever can be told.
+    pub(super) fn saver_of(&self, h: &DocHandle, asking: Option<&Process>) -> Saver {
+        let writer = h.state.lock().writer.clone().and_then(|(_, p)| p);
+        let process = match &h.opener {
+            Some(opener) => asking
+                .filter(|p| p.id == opener.id)
+                .or(writer.as_ref().filter(|p| p.id == opener.id))
+                .or(Some(opener)),
+            None => asking.or(writer.as_ref()),
+        };
+        self.saver(process, h.uid, h.view)
+    }
+
+    /// Saves a text. On success the saver has seen what it wrote, and its `.refused` files go.
+    pub(super) fn save(
+        &self,
+        saver: &Saver,
+        view: View,
+        verdict: Verdict,
+        written: Written<'_>,
+    ) -> std::result::Result<Saved, Failed> {
+        let stale = verdict.stale;
+        let saved = self.docs.save(SaveRequest {
+            view,
+            seen: verdict.seen,
+            written,
+            actor: saver.actor.clone(),
+            stale,
+            under_their_lock: saver.under_their_lock,
+            expect_sha256: None,
+        })?;
+        if let Some(process) = &saver.process {
+            self.seen.saved(process, view, &saved.believed);
+        }
+        self.report.saved(saved.changed);
+        if saved.changed {
+            if stale {
+                let rev = saved.version.rev.0;
+                self.report.stale(view, &saver.actor, rev, self.now());
+            }
+            self.rescue.forgive(self.plain.root_fd(), view, &saver.actor);
+        }
+        Ok(saved)
+    }
+
+    /// Keeps a refused text beside the document and on record. Answers with the file's name.
+    pub(super) fn keep_refused(
+        &self,
+        view: View,
+        text: &[u8],
+        refusal: &Refusal,
+        actor: &Actor,
+        again: Option<&str>,
+    ) -> Option<String> {
+        let now = self.now();
+        let root = self.plain.root_fd();
+        let kept = match self.rescue.refuse(root, view, text, refusal, actor, now, again) {
+            Ok(name) => Some(name),
+            Err(e) => {
+                log::error!("{}: a refused save could not be kept: {e}", view.name());
+                None
+            }
+        };
+        log::warn!(
+            "{}: save by {} (pid {}) refused: {refusal}",
+            view.name(),
+            actor.program,
+            actor.pid
+        );
+        self.report.refused(view, actor, refusal, kept.as_deref(), now);
+        let recorded = self.memory.record_refusal(now, view, actor, refusal, kept.as_deref());
+        if let Err(e) = recorded {
+            log::warn!("{}: a refusal could not be recorded: {e}", view.name());
+        }
+        kept
+    }
+
+    /// Commits what the handle holds. `all`: of an append also an unfinished last line.
+    pub(super) fn commit(
+        &self,
+        h: &DocHandle,
+        state: &mut State,
+        saver: &Saver,
+        all: bool,
+    ) -> Result<()> {
+        if !h.is_dirty() {
+            return Ok(());
+        }
+        if let Some(refusal) = &state.refused {
+            return Err(Error::Refused(refusal.clone()));
+        }
+        if state.whole.is_some() {
+            self.commit_whole(h, state, saver)?;
+        } else {
+            self.commit_fragment(h, state, saver, all)?;
+        }
+        if h.mode.sync {
+            self.docs.sync()?;
+        }
+        Ok(())
+    }
+
+    fn commit_whole(&self, h: &DocHandle, state: &mut State, saver: &Saver) -> Result<()> {
+        let Some(whole) = &state.whole else { return Ok(()) };
+        let answer = if state.overflow {
+            Err(Failed::refused(too_big(self.options.size_limit)))
+        } else if marks::is_blank(&whole.bytes) {
+            Err(Failed::refused(blank()))
+        } else {
+            let start = whole.start.as_ref();
+            let verdict = match &state.base {
+                Some(base) => Verdict {
+                    seen: Some(match start {
+                        Some(start) => seen::nearer(base, start, h.view, &whole.bytes),
+                        None => base.clone(),
+                    }),
+                    stale: false,
+                },
+                None => {
+                    self.seen.resolve(saver.process.as_ref(), None, start, h.view, &whole.bytes)
+                }
+            };
+            self.save(saver, h.view, verdict, Written::Whole(&whole.bytes))
+        };
+        match answer {
+            Ok(saved) => {
+                self.committed(h, state, &saved.believed);
+                h.clean(state);
+                Ok(())
+            }
+            Err(failed) => {
+                let text = std::mem::take(&mut state.whole);
+                let bytes = text.as_ref().map_or(&[][..], |w| &w.bytes);
+                let error = self.refused(h, state, saver, bytes, failed);
+                state.whole = text;
+                Err(error)
+            }
+        }
+    }
+
+    fn commit_fragment(
+        &self,
+        h: &DocHandle,
+        state: &mut State,
+        saver: &Saver,
+        all: bool,
+    ) -> Result<()> {
+        let end = match all {
+            true => state.fragment.len(),
+            false => state.fragment.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1),
+        };
+        if end == 0 {
+            if state.fragment.is_empty() {
+                h.clean(state);
+            }
+            return Ok(());
+        }
+        let rest = state.fragment.split_off(end);
+        let fragment = std::mem::replace(&mut state.fragment, rest);
+        let own = saver.process.as_ref().and_then(|p| self.seen.own_newest(p.id, h.view.doc()));
+        let seen = newest(state.base.clone(), own);
+        let verdict = Verdict { seen, stale: false };
+        match self.save(saver, h.view, verdict, Written::Fragment(&fragment)) {
+            Ok(saved) => {
+                self.committed(h, state, &saved.believed);
+                if state.fragment.is_empty() {
+                    h.clean(state);
+                }
+                Ok(())
+            }
+            Err(failed) => {
+                let error = self.refused(h, state, saver, &fragment, failed);
+                let rest = std::mem::replace(&mut state.fragment, fragment);
+                state.fragment.extend_from_slice(&rest);
+                Err(error)
+            }
+        }
+    }
+
+    /// After a commit: the handle's writer has seen what it wrote, and its reads move on.
+    fn committed(&self, h: &DocHandle, state: &mut State, believed: &Arc<Version>) {
+        state.base = Some(believed.clone());
+        state.at_end = true;
+        if let Some(whole) = &mut state.whole {
+            whole.start = None;
+        }
+        if let Some(name) = state.kept.take() {
+            self.rescue.forgive_file(self.plain.root_fd(), &name);
+        }
+        if let Some(opener) = &h.opener
+            && self.seen.own_newest(opener.id, h.view.doc()).is_none_or(|v| v.rev < believed.rev)
+        {
+            self.seen.saved(opener, h.view, believed);
+        }
+    }
+
+    /// After a refusal: the text is kept, and the handle stays refused until new bytes come; a
+    /// failure of the store is tried again at the next call.
+    fn refused(
+        &self,
+        h: &DocHandle,
+        state: &mut State,
+        saver: &Saver,
+        text: &[u8],
+        failed: Failed,
+    ) -> Error {
+        let again = state.kept.take();
+        state.kept =
+            self.keep_refused(h.view, text, &failed.refusal, &saver.actor, again.as_deref());
+        if failed.refusal.reason != Reason::Store {
+            state.refused = Some(failed.refusal);
+        }
+        failed.error
+    }
+
+    /// Rule 7: the bytes are kept as `NAME.unsaved-PID` and never committed.
+    pub(super) fn set_aside(&self, h: &DocHandle, state: &mut State, actor: &Actor) {
+        let text = match &state.whole {
+            Some(whole) => &whole.bytes,
+            None => &state.fragment,
+        };
+        self.keep_unsaved(h.view, text, actor);
+        state.set_aside = true;
+        state.fragment.clear();
+        h.clean(state);
+    }
+
+    /// Writes `NAME.unsaved-PID`.
+    pub(super) fn keep_unsaved(&self, view: View, text: &[u8], actor: &Actor) {
+        match self.rescue.unsaved(self.plain.root_fd(), view, text, actor) {
+            Ok(name) => log::warn!("{}: unsaved text kept as {name}", view.name()),
+            Err(e) => log::error!("{}: unsaved text could not be kept: {e}", view.name()),
+        }
+        self.report.unsaved();
+    }
+}
+
+fn newest(a: Option<Arc<Version>>, b: Option<Arc<Version>>) -> Option<Arc<Version>> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if a.rev > b.rev { a } else { b }),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,117 @@
+//! How near two texts of a document are, judged by their lines and keys. Only for choosing
+//! between versions that a writer may have seen; merging is the documents' own matter.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::documents::Version;
+use crate::model::{DocId, View};
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut h = DefaultHasher::new();
+    bytes.hash(&mut h);
+    h.finish()
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|b| *b == b'\n').map(|l| l.trim_ascii_end()).filter(|l| !l.is_empty())
+}
+
+/// The number of lines that one text has and the other has not, counted with multiplicity.
+pub fn distance(a: &[u8], b: &[u8]) -> u64 {
+    let mut counts: HashMap<u64, i64> = HashMap::new();
+    for line in lines(a) {
+        *counts.entry(hash(line)).or_default() += 1;
+    }
+    for line in lines(b) {
+        *counts.entry(hash(line)).or_default() -= 1;
+    }
+    counts.values().map(|n| n.unsigned_abs()).sum()
+}
+
+/// The distance of a version, as shown under `view`, from a text.
+pub fn distance_of(version: &Version, view: View, text: &[u8]) -> u64 {
+    let shown = version.view(view).map(|c| c.to_vec()).unwrap_or_default();
+    distance(&shown, text)
+}
+
+/// What a document is about: its lines without headers and comments, or the keys of a config.
+fn marks(doc: DocId, text: &[u8]) -> HashSet<u64> {
+    match doc {
+        DocId::Missions | DocId::Quarantine => {
+            lines(text).map(<[u8]>::trim_ascii).filter(|l| !l.starts_with(b"#")).map(hash).collect()
+        }
+        DocId::Config => keys(text),
+    }
+}
+
+/// Words before a colon: `"key": 1`, `key: 1`, `{key: 1}`.
+fn keys(text: &[u8]) -> HashSet<u64> {
+    let mut found = HashSet::new();
+    for line in lines(text) {
+        let mut start = 0;
+        for (i, b) in line.iter().enumerate() {
+            match b {
+                b':' => {
+                    let word = line[start..i].trim_ascii();
+                    let word = word.strip_prefix(b"- ").unwrap_or(word).trim_ascii();
+                    let word = word.strip_prefix(b"\"").unwrap_or(word);
+                    let word = word.strip_suffix(b"\"").unwrap_or(word);
+                    if !word.is_empty() && !word.starts_with(b"#") {
+                        found.insert(hash(word));
+                    }
+                    start = i + 1;
+                }
+                b'{' | b',' | b'[' | b'}' | b']' => start = i + 1,
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Whether a text keeps at least one line or key of a version; a version without any has
+/// nothing that could be removed, so that it is kept by every text.
+pub fn keeps_any(version: &Version, view: View, text: &[u8]) -> bool {
+    let doc = version.doc;
+    let shown = version.view(view).map(|c| c.to_vec()).unwrap_or_default();
+    let had = marks(doc, &shown);
+    had.is_empty() || !had.is_disjoint(&marks(doc, text))
+}
+
+/// Nothing but white space, perhaps behind a byte order mark.
+pub fn is_blank(text: &[u8]) -> bool {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).iter().all(u8::is_ascii_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_differing_lines() {
+        assert_eq!(distance(b"a\nb\n", b"a\nb"), 0);
+        assert_eq!(distance(b"a\na\nb\n", b"a\nc\n"), 3);
+    }
+
+    #[test]
+    fn headers_are_no_marks_and_keys_are() {
+        let text = b"# T\n\n## Pending\n- a\n  more\n";
+        assert_eq!(marks(DocId::Missions, text).len(), 2);
+        assert_eq!(
+            marks(DocId::Missions, b"- a\n").difference(&marks(DocId::Missions, text)).count(),
+            0
+        );
+        let json = keys(b"{\"a\": 1, \"b\": {\"c\": [1, 2]}}\n");
+        assert_eq!(json, keys(b"# x: y\na: 1\nb:\n  - c: 3\n"));
+        assert_eq!(json.len(), 3);
+    }
+
+    #[test]
+    fn blank_texts() {
+        assert!(is_blank(b""));
+        assert!(is_blank(b"\xef\xbb\xbf \r\n\t"));
+        assert!(!is_blank(b"x"));
+    }
+}

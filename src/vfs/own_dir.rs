@@ -1,0 +1,99 @@
+//! The hidden directory `.instancefs` (semantics section 8): entered by name, never listed.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::layer::{Attr, DirEntry, Entry, Error, FileType, Node, Opened, Result};
+use super::tree::{ROOT, Tree};
+
+/// `.instancefs`.
+pub const DIR: Node = 64;
+const README: Node = 65;
+const STATUS: Node = 66;
+
+const FILES: [(&str, Node); 2] = [("README", README), ("status.json", STATUS)];
+
+const README_TEXT: &str = "\
+This directory is a live view of an instancefs store.
+
+missions.md, config.json and config.yaml are rendered from missions.db. Saving one of
+them is one transaction: your changes are merged with everybody else's, and a text that
+cannot be saved is kept as NAME.refused with the reason on top. Everything else is an
+ordinary file.
+
+status.json here tells the state of the mount; `instancefs status` prints it.
+";
+
+/// Whether the node belongs to the directory.
+pub fn is_own(node: Node) -> bool {
+    node == DIR || FILES.iter().any(|(_, n)| *n == node)
+}
+
+impl Tree {
+    fn own_text(&self, node: Node) -> Result<Vec<u8>> {
+        match node {
+            README => Ok(README_TEXT.as_bytes().to_vec()),
+            STATUS => {
+                let status = self.status();
+                if let Some(writer) = &*self.status_writer.read() {
+                    return Ok(writer(&status));
+                }
+                let mut text = serde_json::to_vec_pretty(&status).unwrap_or_default();
+                text.push(b'\n');
+                Ok(text)
+            }
+            DIR => Err(Error::IsDirectory),
+            _ => Err(Error::NotFound),
+        }
+    }
+
+    pub(super) fn own_attr(&self, node: Node) -> Result<Attr> {
+        let dir = node == DIR;
+        let size = if dir { 0 } else { self.own_text(node)?.len() as u64 };
+        let now = self.now();
+        Ok(Attr {
+            ino: node,
+            size,
+            blocks: size.div_ceil(512),
+            atime: now,
+            mtime: now,
+            ctime: now,
+            kind: if dir { FileType::Directory } else { FileType::Regular },
+            perm: if dir { 0o555 } else { 0o444 },
+            nlink: if dir { 2 } else { 1 },
+            uid: self.options.uid,
+            gid: self.options.gid,
+            rdev: 0,
+            blksize: 4096,
+        })
+    }
+
+    pub(super) fn own_entry(&self, node: Node) -> Result<Entry> {
+        let attr = self.own_attr(node)?;
+        let ttl = Duration::ZERO;
+        Ok(Entry { node, generation: 0, attr, attr_ttl: ttl, entry_ttl: ttl })
+    }
+
+    pub(super) fn own_lookup(&self, name: &OsStr) -> Result<Entry> {
+        let found = FILES.iter().find(|(n, _)| OsStr::new(n) == name);
+        self.own_entry(found.ok_or(Error::NotFound)?.1)
+    }
+
+    pub(super) fn own_open(&self, node: Node, flags: i32) -> Result<Opened> {
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            return Err(Error::ReadOnly);
+        }
+        let text = self.own_text(node)?;
+        let fh = self.new_fh();
+        self.texts.lock().insert(fh, Arc::from(text));
+        Ok(Opened { fh, direct_io: true, keep_cache: false, cache_dir: false })
+    }
+
+    pub(super) fn own_entries(&self) -> Vec<DirEntry> {
+        let names = [(".", DIR, FileType::Directory), ("..", ROOT, FileType::Directory)];
+        let files = FILES.iter().map(|(name, node)| (*name, *node, FileType::Regular));
+        let all = names.into_iter().chain(files);
+        all.map(|(name, ino, kind)| DirEntry { ino, kind, name: name.into(), next: 0 }).collect()
+    }
+}

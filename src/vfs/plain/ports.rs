@@ -1,0 +1,52 @@
+//! Plain files as the tree above them sees them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::OFlags;
+
+use super::Plain;
+use crate::vfs::ports::PlainFiles;
+use crate::vfs::{Attr, Fh, Node, Result};
+
+impl PlainFiles for Plain {
+    fn real_file(&self, parent: Node, name: &OsStr) -> Result<File> {
+        Plain::real_file(self, parent, name, true)
+    }
+
+    fn node_of(&self, parent: Node, name: &OsStr) -> Result<Option<Node>> {
+        Ok(Plain::node_of(self, parent, name))
+    }
+
+    fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr> {
+        Plain::attr_of(self, parent, name)
+    }
+
+    fn remove(&self, parent: Node, name: &OsStr) -> Result<()> {
+        Plain::remove(self, parent, name)
+    }
+
+    fn handle_file(&self, fh: Fh) -> Option<File> {
+        Plain::handle_file(self, fh)
+    }
+
+    fn handles_of(&self, node: Node) -> Vec<Fh> {
+        let Ok(inode) = self.nodes.get(node) else { return Vec::new() };
+        let mut handles = Plain::handles_of(self, inode.key.ino);
+        handles.retain(|fh| self.may_write(*fh));
+        handles
+    }
+
+    fn root_fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+}
+
+impl Plain {
+    fn may_write(&self, fh: Fh) -> bool {
+        let Ok(handle) = self.handles.file(fh) else { return false };
+        rustix::fs::fcntl_getfl(&handle.file)
+            .is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
+    }
+}

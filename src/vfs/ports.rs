@@ -1,0 +1,145 @@
+//! What the tree needs from the rooms and files around it, as traits that tests replace.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::layer::{Attr, Fh, Layer, Node, Result};
+use crate::documents::Version;
+use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
+use crate::store::StoreError;
+
+/// The current versions of the documents and where a save commits.
+pub trait Documents: Send + Sync {
+    /// The current version; asks the database whether it has changed.
+    fn current(&self, doc: DocId) -> std::result::Result<Arc<Version>, StoreError>;
+    /// The version current at the last look, without asking.
+    fn cached(&self, doc: DocId) -> Arc<Version>;
+    /// Commits a save or says why not. May block as long as a commit takes.
+    fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError>;
+    /// Makes everything that was committed survive power loss (R8).
+    fn sync(&self) -> std::result::Result<(), StoreError>;
+    /// A version out of the history.
+    fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Arc<Version>, StoreError>;
+    /// The text as what a writer believes since `rev`.
+    fn believe(
+        &self,
+        view: View,
+        text: &[u8],
+        rev: Rev,
+    ) -> std::result::Result<Arc<Version>, SaveError>;
+}
+
+/// The store's own files below the tree. Node ids are at least 2^16; the root is 1. Handle
+/// numbers are below 2^62.
+pub trait PlainFiles: Layer {
+    /// The regular file under this name, open for reading and writing; never through a symlink.
+    fn real_file(&self, parent: Node, name: &OsStr) -> Result<File>;
+    /// The node under this name, without a kernel reference; `None` when nothing has asked for
+    /// it yet.
+    fn node_of(&self, parent: Node, name: &OsStr) -> Result<Option<Node>>;
+    /// The attributes under this name.
+    fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr>;
+    /// Takes the name away without asking who wants it.
+    fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
+    /// The file behind a handle, as a descriptor of its own.
+    fn handle_file(&self, fh: Fh) -> Option<File>;
+    /// The handles that are open on a node and may write.
+    fn handles_of(&self, node: Node) -> Vec<Fh>;
+    /// The store directory.
+    fn root_fd(&self) -> BorrowedFd<'_>;
+}
+
+/// What the mount keeps of a document's name over remounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptName {
+    /// The name.
+    pub view: View,
+    /// `st_ino`.
+    pub ino: u64,
+    /// Permission bits.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// An access time that was set.
+    pub atime: Option<Stamp>,
+    /// A modification time that was set, and the revision for which it counts.
+    pub mtime: Option<(Stamp, Rev)>,
+}
+
+/// What the store keeps of one process's look at one document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptLook {
+    /// The name that was read or saved.
+    pub view: View,
+    /// Opaque here: process, parents, session, read or saved.
+    pub identity: Vec<u8>,
+    /// The revision.
+    pub rev: Rev,
+    /// The writer's own text where it differs from that of the revision.
+    pub text: Option<Vec<u8>>,
+    /// When.
+    pub at: Stamp,
+}
+
+/// What outlives the daemon.
+pub trait Memory: Send + Sync {
+    /// The document names on record.
+    fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError>;
+    /// Puts a name on record.
+    fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
+    /// The looks of this boot.
+    fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
+    /// Puts looks on record, and forgets those of `gone`.
+    fn keep_looks(
+        &self,
+        rows: &[KeptLook],
+        gone: &[(DocId, Vec<u8>)],
+    ) -> std::result::Result<(), StoreError>;
+    /// Puts a refusal on record; `kept_as`: the file beside the document with the text.
+    fn record_refusal(
+        &self,
+        at: Stamp,
+        view: View,
+        actor: &Actor,
+        refusal: &Refusal,
+        kept_as: Option<&str>,
+    ) -> std::result::Result<(), StoreError>;
+}
+
+/// Keeps nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Forgetful;
+
+impl Memory for Forgetful {
+    fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError> {
+        Ok(Vec::new())
+    }
+    fn keep_name(&self, _: &KeptName) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+    fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError> {
+        Ok(Vec::new())
+    }
+    fn keep_looks(
+        &self,
+        _: &[KeptLook],
+        _: &[(DocId, Vec<u8>)],
+    ) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+    fn record_refusal(
+        &self,
+        _: Stamp,
+        _: View,
+        _: &Actor,
+        _: &Refusal,
+        _: Option<&str>,
+    ) -> std::result::Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,297 @@
+//! Who is asking, and what it still has open (semantics section 4).
+//!
+//! Reading `/proc` inside a request can hang for good: during exec the kernel holds a lock that
+//! `stat`, `exe`, `cwd`, `fd`, `environ` and `maps` need, and exec flushes files. Only `status`,
+//! `comm`, `statm` and `fdinfo` are read here, `stat` only of a task that is exiting (`statm` all
+//! zero). No lock of ours is held meanwhile.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use parking_lot::Mutex;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// One process, never confused with a later one of the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ProcId {
+    /// Thread group id.
+    pub pid: u32,
+    /// The inode number of its pidfd, unique for the boot.
+    pub ident: u64,
+}
+
+/// A process as it was when it asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Process {
+    /// Which.
+    pub id: ProcId,
+    /// Its parent; `None` for children of pid 1.
+    pub parent: Option<ProcId>,
+    /// Its parent's parent, likewise.
+    pub grandparent: Option<ProcId>,
+    /// Session id in the daemon's pid namespace; 0 identifies nobody.
+    pub session: u32,
+    /// `comm`.
+    pub program: String,
+}
+
+/// One descriptor that a process has on a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Open for writing.
+    pub writable: bool,
+    /// The process holds a `flock` or `fcntl` lock through it.
+    pub locked: bool,
+}
+
+/// Whether a task is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// It is not.
+    No,
+    /// It called exit, with whatever code.
+    Normal,
+    /// A signal ended it.
+    Killed,
+}
+
+/// Questions about processes. No answer blocks on another process.
+pub trait Processes: Send + Sync {
+    /// The process of a thread; `None` when the id is 0 or gone.
+    fn of_thread(&self, tid: u32) -> Option<Process>;
+    /// Whether this task is exiting, and how.
+    fn exiting(&self, tid: u32) -> Exit;
+    /// Still the same process, and not a zombie without files.
+    fn alive(&self, id: ProcId) -> bool;
+    /// Its descriptors on files whose inode number is one of `inos`.
+    fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor>;
+    /// Whether it or an ancestor holds a lock on the file with inode number `ino`.
+    fn family_holds_lock(&self, id: ProcId, ino: u64) -> bool;
+    /// The daemon's own thread group id.
+    fn own_pid(&self) -> u32;
+}
+
+/// The processes of this machine.
+#[derive(Debug, Default)]
+pub struct System {
+    /// Parents by identity: they change only when a parent dies, and what counts is who the
+    /// parent was at first.
+    families: Mutex<HashMap<ProcId, (Option<ProcId>, Option<ProcId>)>>,
+}
+
+const FAMILIES_KEPT: usize = 4096;
+const GENERATIONS: usize = 16;
+
+struct Status {
+    tgid: u32,
+    ppid: u32,
+    session: u32,
+    zombie: bool,
+}
+
+fn status(pid: u32) -> Option<Status> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        line.split_whitespace().next().map(str::to_owned)
+    };
+    Some(Status {
+        tgid: field("Tgid:")?.parse().ok()?,
+        ppid: field("PPid:")?.parse().ok()?,
+        session: field("NSsid:").and_then(|s| s.parse().ok()).unwrap_or(0),
+        zombie: matches!(field("State:").as_deref(), Some("Z" | "X")),
+    })
+}
+
+/// The identity of a thread group leader.
+fn identify(pid: u32) -> Option<ProcId> {
+    let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let fd = pidfd_open(number, PidfdFlags::empty()).ok()?;
+    let ident = rustix::fs::fstat(&fd).ok()?.st_ino;
+    Some(ProcId { pid, ident })
+}
+
+fn parent_of(pid: u32) -> Option<ProcId> {
+    let parent = status(pid)?.ppid;
+    if parent <= 1 { None } else { identify(parent) }
+}
+
+impl System {
+    fn family(&self, id: ProcId, ppid: u32) -> (Option<ProcId>, Option<ProcId>) {
+        if let Some(known) = self.families.lock().get(&id) {
+            return *known;
+        }
+        let parent = if ppid <= 1 { None } else { identify(ppid) };
+        let grandparent = parent.and_then(|p| parent_of(p.pid));
+        let mut families = self.families.lock();
+        if families.len() >= FAMILIES_KEPT {
+            families.clear();
+        }
+        *families.entry(id).or_insert((parent, grandparent))
+    }
+}
+
+impl Processes for System {
+    fn of_thread(&self, tid: u32) -> Option<Process> {
+        if tid == 0 {
+            return None;
+        }
+        let status = status(tid)?;
+        let id = identify(status.tgid)?;
+        let (parent, grandparent) = self.family(id, status.ppid);
+        let program = fs::read_to_string(format!("/proc/{}/comm", id.pid)).unwrap_or_default();
+        let program = program.trim_end_matches('\n').to_owned();
+        Some(Process { id, parent, grandparent, session: status.session, program })
+    }
+
+    fn exiting(&self, tid: u32) -> Exit {
+        let Ok(statm) = fs::read_to_string(format!("/proc/{tid}/statm")) else { return Exit::No };
+        if statm.split_whitespace().any(|n| n != "0") {
+            return Exit::No;
+        }
+        let code = fs::read_to_string(format!("/proc/{tid}/stat")).ok().and_then(|text| {
+            // The name in parentheses may hold anything; exit_code is field 52, the last.
+            let (_, rest) = text.rsplit_once(')')?;
+            rest.split_whitespace().nth(49)?.parse::<u32>().ok()
+        });
+        match code {
+            Some(code) if code & 0x7f != 0 => Exit::Killed,
+            _ => Exit::Normal,
+        }
+    }
+
+    fn alive(&self, id: ProcId) -> bool {
+        identify(id.pid) == Some(id) && status(id.pid).is_some_and(|s| !s.zombie)
+    }
+
+    fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor> {
+        if identify(id.pid) != Some(id) {
+            return Vec::new();
+        }
+        let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
+        let mut found = Vec::new();
+        for entry in dir.flatten() {
+            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+            if let Some((ino, descriptor)) = fdinfo(&text)
+                && inos.contains(&ino)
+            {
+                found.push(descriptor);
+            }
+        }
+        found
+    }
+
+    fn family_holds_lock(&self, id: ProcId, ino: u64) -> bool {
+        let mut next = Some(id);
+        for _ in 0..GENERATIONS {
+            let Some(id) = next else { return false };
+            if self.descriptors(id, &[ino]).iter().any(|d| d.locked) {
+                return true;
+            }
+            next = parent_of(id.pid);
+        }
+        false
+    }
+
+    fn own_pid(&self) -> u32 {
+        std::process::id()
+    }
+}
+
+/// Inode number and descriptor out of a file of `/proc/PID/fdinfo`.
+fn fdinfo(text: &str) -> Option<(u64, Descriptor)> {
+    let mut ino = None;
+    let mut flags = 0;
+    let mut locked = false;
+    for line in text.lines() {
+        if let Some(n) = line.strip_prefix("ino:") {
+            ino = n.trim().parse().ok();
+        } else if let Some(n) = line.strip_prefix("flags:") {
+            flags = u32::from_str_radix(n.trim(), 8).unwrap_or(0);
+        } else if line.starts_with("lock:") {
+            locked = true;
+        }
+    }
+    const O_PATH: u32 = 0o10_000_000;
+    if flags & O_PATH != 0 {
+        return None;
+    }
+    Some((ino?, Descriptor { writable: flags & 3 != 0, locked }))
+}
+
+/// The inode number of a path, for lock questions.
+pub fn ino_of(path: &std::path::Path) -> Option<u64> {
+    fs::metadata(path).ok().map(|m| m.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_itself_and_its_child() {
+        let system = System::default();
+        let me = system.of_thread(std::process::id()).unwrap();
+        assert_eq!(me.id.pid, std::process::id());
+        assert!(system.alive(me.id));
+        assert!(!system.alive(ProcId { ident: me.id.ident + 1, ..me.id }));
+        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+        let c = system.of_thread(child.id()).unwrap();
+        assert_eq!(c.parent, Some(me.id));
+        assert_eq!(c.grandparent, me.parent);
+        assert_eq!(system.exiting(child.id()), Exit::No);
+        child.kill().unwrap();
+        // Until it is waited for it is a zombie: exiting, by a signal.
+        for _ in 0..200 {
+            if system.exiting(child.id()) == Exit::Killed {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(system.exiting(child.id()), Exit::Killed);
+        assert!(!system.alive(c.id));
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_thread_is_its_process() {
+        let system = System::default();
+        let tid = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        let tid = tid.join().unwrap();
+        assert_ne!(tid, std::process::id());
+        let (send, receive) = std::sync::mpsc::channel::<u32>();
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            send.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+            let _ = stopped.recv();
+        });
+        let tid = receive.recv().unwrap();
+        assert_eq!(system.of_thread(tid).unwrap().id.pid, std::process::id());
+        drop(stop);
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn sees_descriptors_and_locks() {
+        let system = System::default();
+        let me = system.of_thread(std::process::id()).unwrap().id;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let ino = file.as_file().metadata().unwrap().ino();
+        let own = system.descriptors(me, &[ino]);
+        assert_eq!(own, [Descriptor { writable: true, locked: false }]);
+        assert!(!system.family_holds_lock(me, ino));
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        assert!(system.family_holds_lock(me, ino));
+        let other = fs::File::open(file.path()).unwrap();
+        assert_eq!(system.descriptors(me, &[ino]).len(), 2);
+        drop(other);
+    }
+
+    #[test]
+    fn descriptors_for_paths_only_do_not_count() {
+        assert_eq!(fdinfo("pos:\t0\nflags:\t010000000\nmnt_id:\t20\nino:\t5\n"), None);
+        let text = "pos:\t0\nflags:\t02\nino:\t7\nlock:\t1: POSIX  ADVISORY  WRITE 1 00:2e:7 0 EOF";
+        assert_eq!(fdinfo(text), Some((7, Descriptor { writable: true, locked: true })));
+    }
+}

@@ -1,0 +1,191 @@
+//! Opening and reading documents (R1).
+
+use std::sync::Arc;
+
+use super::handle::{DocHandle, Mode, State};
+use super::layer::{Attr, Caller, Error, Opened, Result};
+use super::processes::Process;
+use super::tree::Tree;
+use crate::documents::Version;
+use crate::model::View;
+
+impl Tree {
+    /// Opens a document. `created`: the name was not there for the caller, the file is new.
+    pub(super) fn doc_open(
+        &self,
+        who: &Caller,
+        view: View,
+        flags: i32,
+        created: bool,
+    ) -> Result<Opened> {
+        let mode = Mode::from_flags(flags);
+        if view.read_only() && (mode.write || flags & libc::O_TRUNC != 0) {
+            return Err(Error::ReadOnly);
+        }
+        let opener = self.process(who);
+        let now = self.now();
+        let mut state = State::default();
+        if mode.truncate || created {
+            state.empty();
+            state.only_truncated = true;
+        }
+        if created {
+            self.absences.reveal(view, opener.as_ref(), now);
+        }
+        let fh = self.new_fh();
+        let handle = DocHandle {
+            fh,
+            view,
+            mode,
+            opener,
+            uid: who.uid,
+            opened: now,
+            created,
+            told: Default::default(),
+            writers: Default::default(),
+            dirty: Default::default(),
+            under_lock: Default::default(),
+            state: parking_lot::Mutex::new(state),
+        };
+        self.handles.write().insert(fh, Arc::new(handle));
+        Ok(Opened { fh, direct_io: true, keep_cache: false, cache_dir: false })
+    }
+
+    /// What `stat` shows. A process that wrote through an uncommitted handle is told that
+    /// buffer's size; a process with a handle that has not read yet will read the version that
+    /// it is told the size of here.
+    pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+        let version = self.docs.current(view.doc())?;
+        let mut size = version.view(view).map_or(0, |c| c.len());
+        let mut written = None;
+        let handles = self.handles_on(view);
+        if !handles.is_empty()
+            && let Some(process) = self.process(who)
+        {
+            for h in handles {
+                if h.written_by(process.id) {
+                    let state = h.state.lock();
+                    if h.is_dirty() {
+                        size = state.own_size(size);
+                        written = Some(state.last_write);
+                    }
+                } else if h.mode.read && h.opened_by(process.id) {
+                    *h.told.lock() = Some(version.clone());
+                }
+            }
+        }
+        Ok(self.names.attr(view, &version, size, written))
+    }
+
+    pub(super) fn doc_read(
+        &self,
+        who: &Caller,
+        h: &DocHandle,
+        offset: u64,
+        size: u32,
+    ) -> Result<Vec<u8>> {
+        if !h.mode.read {
+            return Err(Error::BadHandle);
+        }
+        let size = size as usize;
+        {
+            let mut state = h.state.lock();
+            if let Some(text) = state.own_text(h.is_dirty()) {
+                return Ok(slice(text, offset, size));
+            }
+            let restart = offset == 0 && self.outdated(h, &state);
+            if !state.at_end && state.reading.is_some() && state.reader == who.tid && !restart {
+                return Ok(serve(h, &mut state, offset, size));
+            }
+        }
+        let process = self.process(who);
+        let settled = self.settle_locked_writers(h, process.as_ref());
+        let told = h.told.lock().take();
+        let current = self.docs.current(h.view.doc())?;
+        let reading = h.state.lock().reading.as_ref().map(|(v, _)| v.rev);
+        let old = reading.or(told.as_ref().map(|v| v.rev)).is_some_and(|rev| rev != current.rev);
+        let holder = settled || (old && self.locks(process.as_ref(), h.view));
+        let mut state = h.state.lock();
+        if let Some(text) = state.own_text(h.is_dirty()) {
+            return Ok(slice(text, offset, size));
+        }
+        let first = state.reading.is_none();
+        if first || state.at_end || (offset == 0 && holder) {
+            // The version whose size the process was told, unless it holds a lock and so must
+            // have what was committed before it got it.
+            let version = match told {
+                Some(told) if first && !holder => told,
+                _ => current,
+            };
+            take(h, &mut state, version);
+        }
+        state.reader = who.tid;
+        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
+            self.seen.looked(process, h.view, version);
+        }
+        Ok(serve(h, &mut state, offset, size))
+    }
+
+    /// Whether something was committed since the handle took its version.
+    fn outdated(&self, h: &DocHandle, state: &State) -> bool {
+        let Some((version, _)) = &state.reading else { return false };
+        self.docs.cached(h.view.doc()).rev != version.rev
+            || self.handles_on(h.view).iter().any(|o| o.fh != h.fh && o.is_dirty())
+    }
+
+    /// Read-modify-write under a lock: if `process` holds a lock on the document, whatever
+    /// others wrote under theirs is committed first. `true`: there was such, and it holds one.
+    fn settle_locked_writers(&self, h: &DocHandle, process: Option<&Process>) -> bool {
+        use std::sync::atomic::Ordering;
+        let others: Vec<_> = self
+            .handles_on(h.view)
+            .into_iter()
+            .filter(|o| o.fh != h.fh && o.is_dirty() && o.under_lock.load(Ordering::Acquire))
+            .collect();
+        if others.is_empty() || !self.locks(process, h.view) {
+            return false;
+        }
+        for other in others {
+            let saver = self.saver_of(&other, None);
+            let mut state = other.state.lock();
+            // A refusal is the writer's: it hears of it at its own next call.
+            if let Err(e) = self.commit(&other, &mut state, &saver, true) {
+                log::info!("{}: not committed for a lock holder: {e}", h.view.name());
+            }
+        }
+        true
+    }
+}
+
+fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
+    let content = version
+        .view(h.view)
+        .unwrap_or_else(|| crate::documents::Content::from_chunks(std::iter::empty()));
+    state.base = Some(version.clone());
+    state.reading = Some((version, content));
+    state.at_end = false;
+    // A text that was committed gives way to what is there now.
+    state.whole = None;
+}
+
+fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize) -> Vec<u8> {
+    let Some((_, content)) = &state.reading else { return Vec::new() };
+    let mut out = content.read(offset, size);
+    if h.is_dirty() && out.len() < size && !state.fragment.is_empty() {
+        let own = slice(
+            &state.fragment,
+            (offset + out.len() as u64).saturating_sub(content.len()),
+            size - out.len(),
+        );
+        out.extend_from_slice(&own);
+    }
+    if out.is_empty() && size > 0 {
+        state.at_end = true;
+    }
+    out
+}
+
+fn slice(text: &[u8], offset: u64, size: usize) -> Vec<u8> {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+    text[from..from.saturating_add(size).min(text.len())].to_vec()
+}

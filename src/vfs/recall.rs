@@ -1,0 +1,120 @@
+//! What writers have seen, over a restart of the daemon (semantics section 4): an open editor
+//! does not become blind.
+
+use super::layer::Result;
+use super::ports::KeptLook;
+use super::processes::{ProcId, Process};
+use super::seen::Kept;
+use super::tree::Tree;
+use crate::model::DocId;
+
+/// Looks go to the store this long after they happened, in nanoseconds.
+const KEEP_EVERY: i64 = 1_000_000_000;
+
+/// One row for the newest read of a process and one for its newest save. The program's name is
+/// left out: it changes at exec.
+fn identity(process: &Process, saved: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    for id in [Some(process.id), process.parent, process.grandparent] {
+        let id = id.unwrap_or(ProcId { pid: 0, ident: 0 });
+        out.extend_from_slice(&id.pid.to_le_bytes());
+        out.extend_from_slice(&id.ident.to_le_bytes());
+    }
+    out.extend_from_slice(&process.session.to_le_bytes());
+    out.push(u8::from(saved));
+    out
+}
+
+fn identify(bytes: &[u8]) -> Option<(Process, bool)> {
+    let mut rest = bytes;
+    let mut take = |n: usize| {
+        let (head, tail) = rest.split_at_checked(n)?;
+        rest = tail;
+        Some(head)
+    };
+    let mut ids = [None; 3];
+    for id in &mut ids {
+        let pid = u32::from_le_bytes(take(4)?.try_into().ok()?);
+        let ident = u64::from_le_bytes(take(8)?.try_into().ok()?);
+        *id = (pid != 0).then_some(ProcId { pid, ident });
+    }
+    let session = u32::from_le_bytes(take(4)?.try_into().ok()?);
+    let saved = take(1)? == [1];
+    let program = String::new();
+    let process = Process { id: ids[0]?, parent: ids[1], grandparent: ids[2], session, program };
+    Some((process, saved))
+}
+
+impl Tree {
+    /// Takes up the records of an earlier daemon.
+    pub(super) fn recall_looks(&self) -> Result<()> {
+        for row in self.memory.looks()? {
+            let Some((process, saved)) = identify(&row.identity) else { continue };
+            let doc = row.view.doc();
+            let version = match &row.text {
+                Some(text) => self.docs.believe(row.view, text, row.rev).map_err(|e| e.to_string()),
+                None => self.docs.at(doc, row.rev).map_err(|e| e.to_string()),
+            };
+            match version {
+                Ok(version) => self.seen.recall(&process, row.view, &version, saved),
+                Err(e) => log::debug!("{}: a look at {} is gone: {e}", doc.as_str(), row.rev),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts new looks on record, at most once a second unless `now`.
+    pub(super) fn keep_looks(&self, at_once: bool) {
+        let now = self.now();
+        {
+            let mut last = self.last_keep.lock();
+            if !at_once && now.0 - last.0 < KEEP_EVERY {
+                return;
+            }
+            *last = now;
+        }
+        let (changed, gone) = self.seen.take_changes();
+        if changed.is_empty() && gone.is_empty() {
+            return;
+        }
+        let rows: Vec<_> = changed.iter().map(|k| row(k, now)).collect();
+        let gone: Vec<(DocId, Vec<u8>)> = gone
+            .into_iter()
+            .flat_map(|(doc, process)| [false, true].map(|s| (doc, identity(&process, s))))
+            .collect();
+        if let Err(e) = self.memory.keep_looks(&rows, &gone) {
+            log::warn!("what writers have seen could not be recorded: {e}");
+        }
+    }
+}
+
+fn row(kept: &Kept, at: crate::model::Stamp) -> KeptLook {
+    let version = &kept.look.version;
+    let text = version.belief.then(|| version.view(kept.look.view).map(|c| c.to_vec())).flatten();
+    KeptLook {
+        view: kept.look.view,
+        identity: identity(&kept.process, kept.saved),
+        rev: version.rev,
+        text,
+        at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_reads_back() {
+        let id = |n| ProcId { pid: n, ident: u64::from(n) << 33 };
+        let process = Process {
+            id: id(7),
+            parent: Some(id(3)),
+            grandparent: None,
+            session: 3,
+            program: String::new(),
+        };
+        assert_eq!(identify(&identity(&process, true)), Some((process, true)));
+        assert_eq!(identify(b"short"), None);
+    }
+}

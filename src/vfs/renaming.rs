@@ -1,0 +1,350 @@
+//! Names of documents: unlink, rename away, rename onto, exchange (semantics section 6 and
+//! section 5, rule 10).
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::adopted::{errno, read_all};
+use super::commit::{Failed, Saver};
+use super::handle::blank;
+use super::layer::{Attr, Caller, Error, Fh, FileType, Node, Renaming, Result};
+use super::marks;
+use super::processes::Process;
+use super::seen::{Looks, Verdict};
+use super::sources::Source;
+use super::tree::{Place, Tree};
+use super::writing::source_too_big;
+use crate::documents::{Version, Written};
+use crate::model::View;
+
+/// A place in a directory.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    pub parent: Node,
+    pub name: &'a OsStr,
+}
+
+/// The file that is renamed onto a document.
+struct Incoming {
+    attr: Attr,
+    text: Vec<u8>,
+    source: Option<Source>,
+    /// Handles that are still open on it and may write.
+    open: Vec<Fh>,
+}
+
+impl Tree {
+    pub(super) fn unlink_document(&self, who: &Caller, view: View) -> Result<()> {
+        let version = self.docs.current(view.doc())?;
+        if !self.shows(view, &version, who) {
+            return Err(Error::NotFound);
+        }
+        self.absences.hide(view, self.process(who).as_ref(), self.now());
+        Ok(())
+    }
+
+    pub(super) fn rename_any(
+        &self,
+        who: &Caller,
+        from: At<'_>,
+        to: At<'_>,
+        how: Renaming,
+    ) -> Result<()> {
+        use Place::{Document, Link, OwnDir, Plain, Private};
+        let places = (self.place(from.parent, from.name), self.place(to.parent, to.name));
+        match places {
+            (Private, _) => Err(Error::NotFound),
+            (Link(_) | OwnDir, _) | (_, Link(_) | OwnDir | Private) => Err(Error::NotPermitted),
+            (Plain, Plain) => {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)
+            }
+            (_, Document(view)) | (Document(view), _) if matches!(how, Renaming::Other(_)) => {
+                log::debug!("{}: rename with flags that documents do not know", view.name());
+                Err(Error::Invalid)
+            }
+            (Plain, Document(view)) if how == Renaming::Exchange => self.exchange(who, from, view),
+            (Document(view), Plain) if how == Renaming::Exchange => self.exchange(who, to, view),
+            (Plain, Document(view)) => self.rename_onto(who, from, view, how),
+            (Document(view), Plain) => self.rename_away(who, view, to, how),
+            (Document(a), Document(b)) => self.rename_between(who, a, b, how),
+        }
+    }
+
+    /// The document's text of this moment becomes a plain file, and the name is free for the
+    /// remover's session.
+    fn rename_away(&self, who: &Caller, view: View, to: At<'_>, how: Renaming) -> Result<()> {
+        let version = self.docs.current(view.doc())?;
+        if !self.shows(view, &version, who) {
+            return Err(Error::NotFound);
+        }
+        self.copy_out(who, view, &version, to, how)?;
+        self.absences.hide(view, self.process(who).as_ref(), self.now());
+        Ok(())
+    }
+
+    /// Writes the text of a version to a plain file, whole or not at all.
+    fn copy_out(
+        &self,
+        who: &Caller,
+        view: View,
+        version: &Arc<Version>,
+        to: At<'_>,
+        how: Renaming,
+    ) -> Result<()> {
+        static COPIES: AtomicU64 = AtomicU64::new(0);
+        let number = COPIES.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{}-copy-{}-{number}", super::tree::OWN_DIR, self.procs.own_pid());
+        let temp = At { parent: to.parent, name: OsStr::new(&name) };
+        let content = version.view(view).ok_or(Error::NotFound)?;
+        let mode = u32::from(self.names.mode(view)) | 0o200;
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
+        let made = self.plain.create(who, temp.parent, temp.name, mode, 0, flags)?;
+        let (node, fh) = (made.entry.node, made.opened.fh);
+        let write = || {
+            let mut at = 0;
+            for chunk in content.chunks() {
+                let mut rest = &chunk[..];
+                while !rest.is_empty() {
+                    let n = self.plain.write(who, node, fh, at, rest, 0)? as usize;
+                    if n == 0 {
+                        return Err(Error::Os(rustix::io::Errno::IO));
+                    }
+                    at += n as u64;
+                    rest = &rest[n.min(rest.len())..];
+                }
+            }
+            Ok(())
+        };
+        let done = write()
+            .and_then(|()| self.plain.flush(who, node, fh))
+            .and_then(|()| self.plain.release(node, fh))
+            .and_then(|()| {
+                let how = if how == Renaming::NoReplace { how } else { Renaming::Replace };
+                self.plain.rename(who, temp.parent, temp.name, to.parent, to.name, how)
+            });
+        match done {
+            // The reference of the create keeps the node, by which the copy is known.
+            Ok(()) => self.sources.copied(node, view, version.clone()),
+            Err(e) => {
+                if let Err(e) = self.plain.remove(temp.parent, temp.name) {
+                    log::warn!("{name}: {e}");
+                }
+                self.plain.forget(node, 1);
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// A rename onto the name is a save of the file's content, committed inside the rename.
+    fn rename_onto(&self, who: &Caller, from: At<'_>, view: View, how: Renaming) -> Result<()> {
+        if view.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let current = self.docs.current(view.doc())?;
+        if how == Renaming::NoReplace && self.shows(view, &current, who) {
+            return Err(Error::Exists);
+        }
+        let renamer = self.process(who);
+        let saver = self.saver_of_rename(who, view, from, renamer.as_ref());
+        let file = self.incoming(from, view, &saver)?;
+        let base = self.save_incoming(view, &current, &file, &saver, renamer.as_ref())?;
+        if file.source.as_ref().is_some_and(|s| s.synced) {
+            self.docs.sync()?;
+        }
+        self.plain.remove(from.parent, from.name)?;
+        if file.attr.nlink == 1
+            && let Err(e) = self.names.adopt_ino(view, file.attr.ino)
+        {
+            log::warn!("{}: its number could not be recorded: {e}", view.name());
+        }
+        let writer = saver.process.as_ref();
+        self.adopt(&file.open, view, &file.text, base.as_ref(), writer, who.uid);
+        self.absences.reveal(view, renamer.as_ref(), self.now());
+        Ok(())
+    }
+
+    /// The saver of a renamed file is its writer if that is known, else the renamer.
+    fn saver_of_rename(
+        &self,
+        who: &Caller,
+        view: View,
+        from: At<'_>,
+        renamer: Option<&Process>,
+    ) -> Saver {
+        let node = self.plain.node_of(from.parent, from.name).ok().flatten();
+        let writer = node.and_then(|n| self.sources.get(n)).and_then(|s| s.writer);
+        let same = |w: &Process| renamer.is_some_and(|r| r.id == w.id);
+        match writer.filter(|w| !same(w)) {
+            Some(writer) => {
+                let mut saver = self.saver(Some(&writer), who.uid, view);
+                if !saver.under_their_lock
+                    && let Some(renamer) = renamer
+                {
+                    saver.under_their_lock =
+                        self.saver(Some(renamer), who.uid, view).under_their_lock;
+                }
+                saver
+            }
+            None => self.saver(renamer, who.uid, view),
+        }
+    }
+
+    fn incoming(&self, from: At<'_>, view: View, saver: &Saver) -> Result<Incoming> {
+        let attr = self.plain.attr_of(from.parent, from.name)?;
+        match attr.kind {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Error::NotDirectory),
+            _ => return Err(Error::NotPermitted),
+        }
+        let node = self.plain.node_of(from.parent, from.name)?;
+        let source = node.and_then(|n| self.sources.get(n));
+        let open = node.map(|n| self.plain.handles_of(n)).unwrap_or_default();
+        let file = self.plain.real_file(from.parent, from.name)?;
+        let limit = self.options.size_limit;
+        match read_all(&file, limit).map_err(|e| Error::Os(errno(&e)))? {
+            Some(text) => Ok(Incoming { attr, text, source, open }),
+            None => {
+                let failed = source_too_big(limit);
+                // The text stays where it is: under the source's own name.
+                self.keep_refused(view, b"", &failed.refusal, &saver.actor, None);
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// Commits the content of a file. Answers with what the writer believes from now on; `None`
+    /// when nothing was saved yet because the file is still being written.
+    fn save_incoming(
+        &self,
+        view: View,
+        current: &Arc<Version>,
+        file: &Incoming,
+        saver: &Saver,
+        renamer: Option<&Process>,
+    ) -> Result<Option<Arc<Version>>> {
+        let believe = |version: &Arc<Version>| {
+            for process in [renamer, saver.process.as_ref()].into_iter().flatten() {
+                self.seen.saved(process, view, version);
+            }
+            Ok(Some(version.clone()))
+        };
+        // What brings back the current text, or a text that was renamed away, is no change.
+        if current.view(view).is_some_and(|c| c.equals(&file.text)) {
+            return believe(current);
+        }
+        let copy = file.source.as_ref().and_then(|s| s.copy.as_ref());
+        if let Some((of, version)) = copy
+            && *of == view
+            && version.view(view).is_some_and(|c| c.equals(&file.text))
+        {
+            return believe(version);
+        }
+        let answer = if marks::is_blank(&file.text) {
+            if !file.open.is_empty() {
+                return Ok(None);
+            }
+            Err(Failed::refused(blank()))
+        } else {
+            let verdict = self.seen_by_incoming(view, file, saver, renamer);
+            self.save(saver, view, verdict, Written::Whole(&file.text))
+        };
+        match answer {
+            Ok(saved) => {
+                if let Some(renamer) = renamer {
+                    self.seen.saved(renamer, view, &saved.believed);
+                }
+                Ok(Some(saved.believed))
+            }
+            Err(failed) => {
+                self.keep_refused(view, &file.text, &failed.refusal, &saver.actor, None);
+                Err(failed.error)
+            }
+        }
+    }
+
+    /// What the writer of the file had seen when it wrote it, else what the renamer has seen.
+    fn seen_by_incoming(
+        &self,
+        view: View,
+        file: &Incoming,
+        saver: &Saver,
+        renamer: Option<&Process>,
+    ) -> Verdict {
+        if let Some(source) = &file.source {
+            if let Some((_, version)) = &source.copy {
+                return Verdict { seen: Some(version.clone()), stale: false };
+            }
+            if source.writer.is_some() {
+                let looks = source.looks.get(&view.doc()).cloned().unwrap_or_default();
+                let verdict =
+                    self.seen.resolve(saver.process.as_ref(), Some(looks), None, view, &file.text);
+                if verdict.seen.is_some() {
+                    return verdict;
+                }
+            }
+        }
+        self.seen.resolve(renamer, None::<Looks>, None, view, &file.text)
+    }
+
+    /// `RENAME_EXCHANGE`: saves the other file's content and leaves the old version under the
+    /// other name.
+    fn exchange(&self, who: &Caller, other: At<'_>, view: View) -> Result<()> {
+        if view.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        let current = self.docs.current(view.doc())?;
+        if !self.shows(view, &current, who) {
+            return Err(Error::NotFound);
+        }
+        let renamer = self.process(who);
+        let saver = self.saver_of_rename(who, view, other, renamer.as_ref());
+        let file = self.incoming(other, view, &saver)?;
+        self.save_incoming(view, &current, &file, &saver, renamer.as_ref())?;
+        self.copy_out(who, view, &current, other, Renaming::Replace)
+    }
+
+    /// From one document's name to another's: a save of the text there, and the first name is
+    /// free for the session.
+    fn rename_between(&self, who: &Caller, from: View, to: View, how: Renaming) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        if to.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        if how == Renaming::Exchange {
+            return Err(Error::Invalid);
+        }
+        let source = self.docs.current(from.doc())?;
+        if !self.shows(from, &source, who) {
+            return Err(Error::NotFound);
+        }
+        let target = self.docs.current(to.doc())?;
+        if how == Renaming::NoReplace && self.shows(to, &target, who) {
+            return Err(Error::Exists);
+        }
+        let renamer = self.process(who);
+        let saver = self.saver(renamer.as_ref(), who.uid, to);
+        let text = source.view(from).map(|c| c.to_vec()).unwrap_or_default();
+        let verdict = self.seen.resolve(renamer.as_ref(), None, None, to, &text);
+        if let Err(failed) = self.save(&saver, to, verdict, Written::Whole(&text)) {
+            self.keep_refused(to, &text, &failed.refusal, &saver.actor, None);
+            return Err(failed.error);
+        }
+        let now = self.now();
+        self.absences.reveal(to, renamer.as_ref(), now);
+        self.absences.hide(from, renamer.as_ref(), now);
+        Ok(())
+    }
+
+    /// Whether a new name may not be made here, and why.
+    pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
+        match self.place(parent, name) {
+            Place::Plain => Ok(()),
+            Place::Document(_) | Place::Link(_) | Place::OwnDir => Err(Error::Exists),
+            Place::Private => Err(Error::NotPermitted),
+        }
+    }
+}

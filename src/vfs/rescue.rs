@@ -1,0 +1,184 @@
+//! Texts that could not be saved, kept as ordinary files beside the document (R7, rule 7).
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::model::{Actor, Refusal, Stamp, View};
+
+/// Files of one kind beside one document, at most.
+const NUMBERS: u32 = 1000;
+
+struct KeptFile {
+    view: View,
+    name: String,
+    actor: Actor,
+    text: u64,
+    /// Inode number, size and modification time as written: a file that somebody has touched
+    /// since is not ours any more.
+    stamp: (u64, u64, i64, i64),
+}
+
+/// The `.refused` files of this daemon's life.
+#[derive(Default)]
+pub struct Rescue {
+    kept: Mutex<Vec<KeptFile>>,
+}
+
+impl Rescue {
+    /// Writes `NAME.refused`: reason, place and hint on top, then the text. `again`: the file
+    /// that an earlier refusal of the same handle left; it is replaced. The same text by the
+    /// same program is kept once. Answers with the name.
+    #[expect(clippy::too_many_arguments, reason = "one value for each line of the file")]
+    pub fn refuse(
+        &self,
+        root: BorrowedFd<'_>,
+        view: View,
+        text: &[u8],
+        refusal: &Refusal,
+        actor: &Actor,
+        now: Stamp,
+        again: Option<&str>,
+    ) -> std::io::Result<String> {
+        let mut kept = self.kept.lock();
+        let hash = hash(text);
+        if let Some(old) = again {
+            remove(root, &mut kept, |k| k.name == old);
+        }
+        let same = |k: &&KeptFile| k.view == view && k.text == hash && by_same(&k.actor, actor);
+        if let Some(old) = kept.iter().find(same)
+            && stamp(root, &old.name) == Some(old.stamp)
+        {
+            return Ok(old.name.clone());
+        }
+        let mut content = header(view, refusal, actor, now);
+        content.extend_from_slice(text);
+        let name = write_new(root, &format!("{}.refused", view.name()), &content, actor.uid)?;
+        if let Some(stamp) = stamp(root, &name) {
+            let actor = actor.clone();
+            kept.push(KeptFile { view, name: name.clone(), actor, text: hash, stamp });
+        }
+        Ok(name)
+    }
+
+    /// A good save of the document: the `.refused` files that the same program caused go.
+    pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
+        let mut kept = self.kept.lock();
+        remove(root, &mut kept, |k| k.view == view && by_same(&k.actor, actor));
+    }
+
+    /// The file that a refusal of a handle left goes with that handle's good save.
+    pub fn forgive_file(&self, root: BorrowedFd<'_>, name: &str) {
+        remove(root, &mut self.kept.lock(), |k| k.name == name);
+    }
+
+    /// Writes `NAME.unsaved-PID` with the text as it is. Answers with the name.
+    pub fn unsaved(
+        &self,
+        root: BorrowedFd<'_>,
+        view: View,
+        text: &[u8],
+        actor: &Actor,
+    ) -> std::io::Result<String> {
+        write_new(root, &format!("{}.unsaved-{}", view.name(), actor.pid), text, actor.uid)
+    }
+}
+
+/// The same program, in the same session or the same process.
+fn by_same(a: &Actor, b: &Actor) -> bool {
+    a.program == b.program
+        && ((a.session != 0 && a.session == b.session) || (a.pid != 0 && a.pid == b.pid))
+}
+
+fn remove(root: BorrowedFd<'_>, kept: &mut Vec<KeptFile>, which: impl Fn(&KeptFile) -> bool) {
+    kept.retain(|k| {
+        if !which(k) {
+            return true;
+        }
+        if stamp(root, &k.name) == Some(k.stamp)
+            && let Err(e) = rustix::fs::unlinkat(root, &k.name, AtFlags::empty())
+        {
+            log::warn!("{}: {e}", k.name);
+        }
+        false
+    });
+}
+
+fn hash(text: &[u8]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut h = DefaultHasher::new();
+    text.hash(&mut h);
+    h.finish()
+}
+
+fn stamp(root: BorrowedFd<'_>, name: &str) -> Option<(u64, u64, i64, i64)> {
+    let stat = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some((stat.st_ino, stat.st_size as u64, stat.st_mtime as i64, stat.st_mtime_nsec as i64))
+}
+
+/// Creates the first free one of `name`, `name-2`, `name-3` …
+fn write_new(
+    root: BorrowedFd<'_>,
+    name: &str,
+    content: &[u8],
+    uid: u32,
+) -> std::io::Result<String> {
+    for number in 1..=NUMBERS {
+        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let fd =
+            match rustix::fs::openat(root, &name, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
+            {
+                Ok(fd) => fd,
+                Err(rustix::io::Errno::EXIST) => continue,
+                Err(e) => return Err(e.into()),
+            };
+        if rustix::process::geteuid().is_root() {
+            // The text belongs to whoever wrote it; if that cannot be had, to the daemon.
+            let _ = rustix::fs::fchown(fd.as_fd(), Some(rustix::fs::Uid::from_raw(uid)), None);
+        }
+        let mut file = std::fs::File::from(fd);
+        let written = file.write_all(content).and_then(|()| file.sync_data());
+        if let Err(e) = written {
+            let _ = rustix::fs::unlinkat(root, &name, AtFlags::empty());
+            return Err(e);
+        }
+        return Ok(name);
+    }
+    Err(rustix::io::Errno::EXIST.into())
+}
+
+/// The lines on top of a `.refused`, as comments where the format has any.
+fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
+    let mut lines = vec![
+        format!("instancefs: this save of {} was refused, nothing was changed", view.name()),
+        format!("reason: {refusal}"),
+    ];
+    if let Some(line) = refusal.line {
+        lines.push(format!("line: {line} of the text below"));
+    }
+    if !refusal.hint.is_empty() {
+        lines.push(format!("hint: {}", refusal.hint));
+    }
+    lines.push(format!("when: {}, by {} (pid {})", now.iso(), actor.program, actor.pid));
+    lines.push("the refused text follows this line".to_owned());
+    let mut out = String::new();
+    for line in lines {
+        let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        match view {
+            View::MissionsMd | View::QuarantineMd => {
+                out.push_str("<!-- ");
+                out.push_str(&line.replace("--", "- -"));
+                out.push_str(" -->\n");
+            }
+            View::ConfigJson | View::ConfigYaml => {
+                out.push_str("# ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+    }
+    out.into_bytes()
+}

@@ -1,0 +1,304 @@
+//! Which version has a writer seen? (semantics section 4)
+//!
+//! One record per process and document: what it read, newest last, and what it last saved.
+//! Records outlive their process: a dead one's look counts for its parent's other children.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::marks;
+use super::processes::{ProcId, Process};
+use crate::documents::Version;
+use crate::model::{DocId, View};
+
+/// Older reads of one process that are kept to tell a stale save.
+const READS_KEPT: usize = 8;
+/// Records kept; the ones used longest ago go first.
+const RECORDS_KEPT: usize = 4096;
+/// Relatives' looks that are compared with a save before it counts as blind.
+const RELATIVES_TRIED: usize = 16;
+/// Older reads that are compared with a save to tell whether it is stale.
+const STALE_TRIED: usize = 4;
+
+/// A version together with the order in which it was seen.
+#[derive(Debug, Clone)]
+pub struct Look {
+    /// The version, committed or believed.
+    pub version: Arc<Version>,
+    /// Under this name.
+    pub view: View,
+    /// Grows with every look; decides between looks at the same revision.
+    pub at: u64,
+}
+
+impl Look {
+    fn order(&self) -> (u64, u64) {
+        (self.version.rev.0, self.at)
+    }
+}
+
+/// What one process has seen of one document.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    /// Reads, oldest first, at most [`READS_KEPT`].
+    reads: Vec<Look>,
+    /// The last save.
+    saved: Option<Look>,
+}
+
+impl Looks {
+    /// The newest version read or saved.
+    pub fn newest(&self) -> Option<&Look> {
+        self.reads.last().into_iter().chain(&self.saved).max_by_key(|l| l.order())
+    }
+
+    /// The version last saved.
+    pub fn saved(&self) -> Option<&Look> {
+        self.saved.as_ref()
+    }
+
+    fn read(&mut self, look: Look) {
+        self.reads.retain(|l| !same(&l.version, &look.version));
+        let at = self.reads.partition_point(|l| l.order() <= look.order());
+        self.reads.insert(at, look);
+        if self.reads.len() > READS_KEPT {
+            self.reads.remove(0);
+        }
+    }
+}
+
+fn same(a: &Arc<Version>, b: &Arc<Version>) -> bool {
+    Arc::ptr_eq(a, b) || (a.rev == b.rev && !a.belief && !b.belief)
+}
+
+#[derive(Debug, Clone)]
+struct Record {
+    process: Process,
+    docs: HashMap<DocId, Looks>,
+    used: u64,
+    dirty: bool,
+}
+
+/// What a save is compared with.
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// The version that the writer has seen; `None`: the save is blind.
+    pub seen: Option<Arc<Version>>,
+    /// The text is nearer to an older version that the writer read.
+    pub stale: bool,
+}
+
+/// A record of looks as it is kept in the store.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// Who.
+    pub process: Process,
+    /// The document.
+    pub doc: DocId,
+    /// The newest look.
+    pub look: Look,
+    /// It was a save.
+    pub saved: bool,
+}
+
+/// All records.
+#[derive(Debug, Default)]
+pub struct Seen {
+    records: Mutex<HashMap<ProcId, Record>>,
+    clock: AtomicU64,
+    gone: Mutex<Vec<(DocId, Process)>>,
+}
+
+impl Seen {
+    /// Changes with every look of anybody: who remembers a snapshot can tell that it is fresh.
+    pub fn generation(&self) -> u64 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Nobody has looked at anything.
+    pub fn is_empty(&self) -> bool {
+        self.generation() == 0
+    }
+
+    /// `process` was given this version by a read.
+    pub fn looked(&self, process: &Process, view: View, version: &Arc<Version>) {
+        self.note(process, view, version, false);
+    }
+
+    /// `process` has saved and believes this to be there.
+    pub fn saved(&self, process: &Process, view: View, version: &Arc<Version>) {
+        self.note(process, view, version, true);
+    }
+
+    fn note(&self, process: &Process, view: View, version: &Arc<Version>, saved: bool) {
+        let at = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
+        let look = Look { version: version.clone(), view, at };
+        let mut records = self.records.lock();
+        if records.len() >= RECORDS_KEPT && !records.contains_key(&process.id) {
+            self.make_room(&mut records);
+        }
+        let record = records.entry(process.id).or_insert_with(|| Record {
+            process: process.clone(),
+            docs: HashMap::new(),
+            used: at,
+            dirty: true,
+        });
+        record.used = at;
+        record.dirty = true;
+        record.process.session = process.session;
+        record.process.program.clone_from(&process.program);
+        let looks = record.docs.entry(view.doc()).or_default();
+        if saved {
+            looks.saved = Some(look);
+        } else {
+            looks.read(look);
+        }
+    }
+
+    /// Drops the quarter that was used longest ago.
+    fn make_room(&self, records: &mut HashMap<ProcId, Record>) {
+        let mut used: Vec<u64> = records.values().map(|r| r.used).collect();
+        used.sort_unstable();
+        let limit = used.get(used.len() / 4).copied().unwrap_or(u64::MAX);
+        let mut gone = self.gone.lock();
+        records.retain(|_, r| {
+            let keep = r.used > limit;
+            if !keep {
+                gone.extend(r.docs.keys().map(|doc| (*doc, r.process.clone())));
+            }
+            keep
+        });
+    }
+
+    /// What the process itself has seen of the document.
+    pub fn own(&self, id: ProcId, doc: DocId) -> Option<Looks> {
+        self.records.lock().get(&id)?.docs.get(&doc).cloned()
+    }
+
+    /// What an append builds on: the writer's own newest look.
+    pub fn own_newest(&self, id: ProcId, doc: DocId) -> Option<Arc<Version>> {
+        Some(self.own(id, doc)?.newest()?.version.clone())
+    }
+
+    /// The version that a whole-file save of `written` by `writer` is compared with: rules 2 to
+    /// 4. `own` takes the place of the writer's present looks (the writer of a renamed source is
+    /// judged by what it had seen when it wrote). `start`: the version that the written text was
+    /// patched into, if it was edited in place.
+    pub fn resolve(
+        &self,
+        writer: Option<&Process>,
+        own: Option<Looks>,
+        start: Option<&Arc<Version>>,
+        view: View,
+        written: &[u8],
+    ) -> Verdict {
+        let doc = view.doc();
+        let own = own.or_else(|| self.own(writer?.id, doc)).unwrap_or_default();
+        let (children, relatives) = match writer {
+            Some(writer) => self.family(writer, doc),
+            None => Default::default(),
+        };
+        let keeps = |look: &&Look| marks::keeps_any(&look.version, view, written);
+        let child = children.iter().take(RELATIVES_TRIED).find(keeps);
+        let mut best = match (own.newest(), child) {
+            (Some(own), Some(child)) => Some(nearer(&own.version, &child.version, view, written)),
+            (one, other) => one.or(other).map(|l| l.version.clone()),
+        };
+        if best.is_none() {
+            let relative = relatives.iter().take(RELATIVES_TRIED).find(keeps);
+            best = relative.map(|l| l.version.clone());
+        }
+        if let Some(start) = start {
+            best = Some(match best {
+                Some(best) if same(&best, start) => best,
+                Some(best) => nearer(&best, start, view, written),
+                None => start.clone(),
+            });
+        }
+        let stale = best.as_ref().is_some_and(|best| is_stale(&own, best, view, written));
+        Verdict { seen: best, stale }
+    }
+
+    /// Newest first: the looks of the writer's children, and those of its other near relatives
+    /// (with the saves of its parent and grandparent).
+    fn family(&self, writer: &Process, doc: DocId) -> (Vec<Look>, Vec<Look>) {
+        let mut children = Vec::new();
+        let mut relatives = Vec::new();
+        let line = [Some(writer.id), writer.parent, writer.grandparent];
+        for record in self.records.lock().values() {
+            let other = &record.process;
+            if other.id == writer.id {
+                continue;
+            }
+            let Some(looks) = record.docs.get(&doc) else { continue };
+            if other.parent == Some(writer.id) {
+                children.extend(looks.newest().cloned());
+                continue;
+            }
+            if other.session == 0 || other.session != writer.session {
+                continue;
+            }
+            let ancestor = Some(other.id) == writer.parent || Some(other.id) == writer.grandparent;
+            let near = [other.parent, other.grandparent]
+                .iter()
+                .any(|up| up.is_some() && line.contains(up));
+            if ancestor {
+                relatives.extend(looks.saved().cloned());
+            } else if near {
+                relatives.extend(looks.newest().cloned());
+            }
+        }
+        children.sort_by_key(|l| std::cmp::Reverse(l.order()));
+        relatives.sort_by_key(|l| std::cmp::Reverse(l.order()));
+        (children, relatives)
+    }
+
+    /// The records that changed since the last call, and the ones that are gone.
+    pub fn take_changes(&self) -> (Vec<Kept>, Vec<(DocId, Process)>) {
+        let mut changed = Vec::new();
+        for record in self.records.lock().values_mut().filter(|r| r.dirty) {
+            record.dirty = false;
+            for (doc, looks) in &record.docs {
+                let Some(look) = looks.newest() else { continue };
+                let saved = looks.saved().is_some_and(|s| s.at == look.at);
+                let process = record.process.clone();
+                changed.push(Kept { process, doc: *doc, look: look.clone(), saved });
+            }
+        }
+        (changed, std::mem::take(&mut self.gone.lock()))
+    }
+
+    /// Takes up what an earlier daemon had recorded.
+    pub fn recall(&self, process: &Process, view: View, version: &Arc<Version>, saved: bool) {
+        self.note(process, view, version, saved);
+        if let Some(record) = self.records.lock().get_mut(&process.id) {
+            record.dirty = false;
+        }
+    }
+}
+
+/// The version from which the text differs in fewer lines; the newer one when equal.
+pub fn nearer(a: &Arc<Version>, b: &Arc<Version>, view: View, text: &[u8]) -> Arc<Version> {
+    if same(a, b) {
+        return a.clone();
+    }
+    let (newer, older) = if b.rev > a.rev { (b, a) } else { (a, b) };
+    if marks::distance_of(older, view, text) < marks::distance_of(newer, view, text) {
+        older.clone()
+    } else {
+        newer.clone()
+    }
+}
+
+fn is_stale(own: &Looks, seen: &Arc<Version>, view: View, written: &[u8]) -> bool {
+    let mut older =
+        own.reads.iter().rev().filter(|l| l.version.rev < seen.rev).take(STALE_TRIED).peekable();
+    if older.peek().is_none() {
+        return false;
+    }
+    let from_seen = marks::distance_of(seen, view, written);
+    from_seen > 0 && older.any(|l| marks::distance_of(&l.version, view, written) < from_seen)
+}

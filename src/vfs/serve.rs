@@ -1,0 +1,497 @@
+//! The tree as a [`Layer`]: every call goes to the documents, to the fixed nodes or to the plain
+//! files below.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::layer::{
+    Attr, Caller, Created, DirEntry, Entry, Error, Fh, Layer, Node, Opened, Renaming, Result,
+    SetAttr, StatFs, XattrFlags,
+};
+use super::own_dir;
+use super::renaming::At;
+use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
+
+/// Bytes copied by one `copy_file_range`.
+const COPY_AT_ONCE: u64 = 4 << 20;
+
+fn is_own(fh: Fh) -> bool {
+    fh & OWN_FH != 0
+}
+
+impl Tree {
+    /// A plain file is about to be written by the caller.
+    fn plain_written(&self, who: &Caller, node: Node) {
+        if self.seen.is_empty() && self.sources.copy_of(node).is_none() {
+            return;
+        }
+        let known = self.sources.last_writer_was(node, who.tid);
+        let writer = if known { None } else { self.process(who) };
+        self.sources.written(node, who.tid, writer, &self.seen);
+    }
+
+    fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
+        if flags & libc::O_TRUNC != 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.plain_written(who, node);
+        }
+    }
+
+    /// Reading the plain copy of a document is a look at the version that it shows.
+    fn plain_read(&self, who: &Caller, node: Node, offset: u64) {
+        if offset == 0
+            && let Some((view, version)) = self.sources.copy_of(node)
+            && let Some(process) = self.process(who)
+        {
+            self.seen.looked(&process, view, &version);
+        }
+    }
+}
+
+impl Layer for Tree {
+    fn lookup(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<Entry> {
+        if parent == own_dir::DIR {
+            return self.own_lookup(name);
+        }
+        match self.place(parent, name) {
+            Place::Document(view) => {
+                let version = self.docs.current(view.doc())?;
+                if !self.shows(view, &version, who) {
+                    return Err(Error::NotFound);
+                }
+                let size = version.view(view).map_or(0, |c| c.len());
+                Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
+            }
+            Place::Link(link) => Ok(self.link_entry(link)),
+            Place::OwnDir => self.own_entry(own_dir::DIR),
+            Place::Private => Err(Error::NotFound),
+            Place::Plain => {
+                let mut entry = self.plain.lookup(who, parent, name)?;
+                if parent == ROOT {
+                    entry.entry_ttl = Duration::ZERO;
+                }
+                Ok(entry)
+            }
+        }
+    }
+
+    fn forget(&self, node: Node, count: u64) {
+        if node >= FIRST_PLAIN {
+            self.plain.forget(node, count);
+        }
+    }
+
+    fn getattr(&self, who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
+        match self.fixed(node)? {
+            Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
+            Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
+            Fixed::Own => Ok((self.own_attr(node)?, Duration::ZERO)),
+            Fixed::Plain => self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh))),
+        }
+    }
+
+    fn setattr(&self, who: &Caller, node: Node, set: &SetAttr) -> Result<(Attr, Duration)> {
+        match self.fixed(node)? {
+            Fixed::Document(view) => {
+                if let Some(size) = set.size {
+                    match set.fh.filter(|fh| is_own(*fh)) {
+                        Some(fh) => self.doc_resize(who, &*self.handle(fh)?, size)?,
+                        None => self.doc_truncate(who, view, size)?,
+                    }
+                }
+                let version = self.docs.current(view.doc())?;
+                let mut kept = *set;
+                let own = self.procs.own_pid() != 0
+                    && self.process(who).is_some_and(|p| p.id.pid == self.procs.own_pid());
+                if set.size.is_some() || own {
+                    // The kernel sends the times of a truncation along; ours follow the content.
+                    // The daemon touches a document only to make watchers look.
+                    (kept.atime, kept.mtime) = (None, None);
+                }
+                self.names.set(view, who.uid, &kept, version.rev, self.now())?;
+                Ok((self.doc_attr(who, view)?, Duration::ZERO))
+            }
+            Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
+            Fixed::Plain => {
+                if set.size.is_some() {
+                    self.plain_written(who, node);
+                }
+                self.plain.setattr(who, node, set)
+            }
+        }
+    }
+
+    fn readlink(&self, who: &Caller, node: Node) -> Result<OsString> {
+        match self.fixed(node)? {
+            Fixed::Link(link) => Ok(self.link_target(link)),
+            Fixed::Plain => self.plain.readlink(who, node),
+            Fixed::Document(_) | Fixed::Own => Err(Error::Invalid),
+        }
+    }
+
+    fn mknod(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        rdev: u32,
+    ) -> Result<Entry> {
+        self.forbid_own(parent)?;
+        self.forbid_new(parent, name)?;
+        self.plain.mknod(who, parent, name, mode, umask, rdev)
+    }
+
+    fn mkdir(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+    ) -> Result<Entry> {
+        self.forbid_own(parent)?;
+        self.forbid_new(parent, name)?;
+        self.plain.mkdir(who, parent, name, mode, umask)
+    }
+
+    fn unlink(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
+        self.forbid_own(parent)?;
+        match self.place(parent, name) {
+            Place::Document(view) => self.unlink_document(who, view),
+            Place::Link(_) => Err(Error::NotPermitted),
+            Place::OwnDir => Err(Error::IsDirectory),
+            Place::Private => Err(Error::NotFound),
+            Place::Plain => self.plain.unlink(who, parent, name),
+        }
+    }
+
+    fn rmdir(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
+        self.forbid_own(parent)?;
+        match self.place(parent, name) {
+            Place::Document(_) | Place::Link(_) => Err(Error::NotDirectory),
+            Place::OwnDir => Err(Error::NotPermitted),
+            Place::Private => Err(Error::NotFound),
+            Place::Plain => self.plain.rmdir(who, parent, name),
+        }
+    }
+
+    fn symlink(&self, who: &Caller, parent: Node, name: &OsStr, target: &OsStr) -> Result<Entry> {
+        self.forbid_own(parent)?;
+        self.forbid_new(parent, name)?;
+        self.plain.symlink(who, parent, name, target)
+    }
+
+    fn rename(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        new_parent: Node,
+        new_name: &OsStr,
+        how: Renaming,
+    ) -> Result<()> {
+        self.forbid_own(parent)?;
+        self.forbid_own(new_parent)?;
+        let to = At { parent: new_parent, name: new_name };
+        self.rename_any(who, At { parent, name }, to, how)
+    }
+
+    fn link(&self, who: &Caller, node: Node, new_parent: Node, new_name: &OsStr) -> Result<Entry> {
+        if self.fixed(node)? != Fixed::Plain {
+            return Err(Error::NotPermitted);
+        }
+        self.forbid_own(new_parent)?;
+        self.forbid_new(new_parent, new_name)?;
+        self.plain.link(who, node, new_parent, new_name)
+    }
+
+    fn open(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
+        match self.fixed(node)? {
+            Fixed::Document(view) => self.doc_open(who, view, flags, false),
+            Fixed::Link(_) => Err(Error::Invalid),
+            Fixed::Own => self.own_open(node, flags),
+            Fixed::Plain => {
+                let opened = self.plain.open(who, node, flags)?;
+                self.plain_opened(who, node, flags);
+                Ok(opened)
+            }
+        }
+    }
+
+    fn create(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+    ) -> Result<Created> {
+        self.forbid_own(parent)?;
+        match self.place(parent, name) {
+            Place::Document(view) => {
+                let version = self.docs.current(view.doc())?;
+                let there = self.shows(view, &version, who);
+                if there && flags & libc::O_EXCL != 0 {
+                    return Err(Error::Exists);
+                }
+                let opened = self.doc_open(who, view, flags, !there)?;
+                let attr = self.doc_attr(who, view)?;
+                Ok(Created { entry: self.document_entry(view, attr), opened })
+            }
+            Place::Link(_) | Place::OwnDir => Err(Error::Exists),
+            Place::Private => Err(Error::NotPermitted),
+            Place::Plain => {
+                let mut created = self.plain.create(who, parent, name, mode, umask, flags)?;
+                if parent == ROOT {
+                    created.entry.entry_ttl = Duration::ZERO;
+                }
+                self.plain_written(who, created.entry.node);
+                Ok(created)
+            }
+        }
+    }
+
+    fn read(&self, who: &Caller, node: Node, fh: Fh, offset: u64, size: u32) -> Result<Vec<u8>> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_read(who, &*self.handle(fh)?, offset, size),
+            Fixed::Own => {
+                let text = self.texts.lock().get(&fh).cloned().ok_or(Error::BadHandle)?;
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+                Ok(text[from..from.saturating_add(size as usize).min(text.len())].to_vec())
+            }
+            Fixed::Link(_) => Err(Error::BadHandle),
+            Fixed::Plain => {
+                self.plain_read(who, node, offset);
+                self.plain.read(who, node, fh, offset, size)
+            }
+        }
+    }
+
+    fn write(
+        &self,
+        who: &Caller,
+        node: Node,
+        fh: Fh,
+        offset: u64,
+        data: &[u8],
+        flags: i32,
+    ) -> Result<u32> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_write(who, &*self.handle(fh)?, offset, data, flags),
+            Fixed::Link(_) | Fixed::Own => Err(Error::BadHandle),
+            Fixed::Plain => {
+                let written = self.plain.write(who, node, fh, offset, data, flags)?;
+                self.plain_written(who, node);
+                Ok(written)
+            }
+        }
+    }
+
+    fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_flush(who, &*self.handle(fh)?),
+            Fixed::Link(_) | Fixed::Own => Ok(()),
+            Fixed::Plain => {
+                self.plain.flush(who, node, fh)?;
+                match self.adopted(fh) {
+                    Some(adopted) => self.adopted_flush(who, &adopted, false),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn release(&self, node: Node, fh: Fh) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => {
+                self.doc_release(&*self.handle(fh)?);
+                Ok(())
+            }
+            Fixed::Link(_) => Ok(()),
+            Fixed::Own => {
+                self.texts.lock().remove(&fh);
+                Ok(())
+            }
+            Fixed::Plain => {
+                self.adopted_release(fh);
+                self.plain.release(node, fh)
+            }
+        }
+    }
+
+    fn fsync(&self, who: &Caller, node: Node, fh: Fh, data_only: bool) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_fsync(who, &*self.handle(fh)?),
+            Fixed::Link(_) | Fixed::Own => Ok(()),
+            Fixed::Plain => {
+                self.plain.fsync(who, node, fh, data_only)?;
+                self.sources.synced(node);
+                match self.adopted(fh) {
+                    Some(adopted) => self.adopted_flush(who, &adopted, true),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn opendir(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
+        match node {
+            ROOT | own_dir::DIR => self.list_open(who, node, flags),
+            _ if node < FIRST_PLAIN => Err(Error::NotDirectory),
+            _ => self.plain.opendir(who, node, flags),
+        }
+    }
+
+    fn readdir(&self, who: &Caller, node: Node, fh: Fh, offset: i64) -> Result<Vec<DirEntry>> {
+        match is_own(fh) {
+            true => self.list_read(who, fh, offset),
+            false => self.plain.readdir(who, node, fh, offset),
+        }
+    }
+
+    fn releasedir(&self, node: Node, fh: Fh) {
+        match is_own(fh) {
+            true => self.list_close(fh),
+            false => self.plain.releasedir(node, fh),
+        }
+    }
+
+    fn fsyncdir(&self, who: &Caller, node: Node, fh: Fh, data_only: bool) -> Result<()> {
+        if node == ROOT {
+            // A rename onto a document is durable when the directory has been synced.
+            self.docs.sync()?;
+        }
+        match is_own(fh) {
+            true => match self.list_plain(fh) {
+                Some(plain) => self.plain.fsyncdir(who, node, plain, data_only),
+                None => Ok(()),
+            },
+            false => self.plain.fsyncdir(who, node, fh, data_only),
+        }
+    }
+
+    fn statfs(&self, who: &Caller, node: Node) -> Result<StatFs> {
+        self.plain.statfs(who, if node >= FIRST_PLAIN { node } else { ROOT })
+    }
+
+    fn setxattr(
+        &self,
+        who: &Caller,
+        node: Node,
+        name: &OsStr,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            _ => Err(Error::NotSupported),
+        }
+    }
+
+    fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
+        match self.fixed(node)? {
+            Fixed::Plain => self.plain.getxattr(who, node, name),
+            _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
+            _ => Err(Error::NotSupported),
+        }
+    }
+
+    fn listxattr(&self, who: &Caller, node: Node) -> Result<Vec<u8>> {
+        match self.fixed(node)? {
+            Fixed::Plain => self.plain.listxattr(who, node),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Plain => self.plain.removexattr(who, node, name),
+            _ => Err(Error::NotSupported),
+        }
+    }
+
+    fn access(&self, who: &Caller, node: Node, mask: i32) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Plain => self.plain.access(who, node, mask),
+            Fixed::Document(view) if mask & libc::W_OK != 0 && view.read_only() => {
+                Err(Error::ReadOnly)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        who: &Caller,
+        node: Node,
+        fh: Fh,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<()> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_fallocate(who, &*self.handle(fh)?, offset, length, mode),
+            Fixed::Link(_) | Fixed::Own => Err(Error::BadHandle),
+            Fixed::Plain => {
+                self.plain_written(who, node);
+                self.plain.fallocate(who, node, fh, offset, length, mode)
+            }
+        }
+    }
+
+    fn lseek(&self, who: &Caller, node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
+        match self.fixed(node)? {
+            Fixed::Document(_) => self.doc_lseek(&*self.handle(fh)?, offset, whence),
+            Fixed::Link(_) | Fixed::Own => Err(Error::Invalid),
+            Fixed::Plain => self.plain.lseek(who, node, fh, offset, whence),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        who: &Caller,
+        node_in: Node,
+        fh_in: Fh,
+        offset_in: u64,
+        node_out: Node,
+        fh_out: Fh,
+        offset_out: u64,
+        length: u64,
+    ) -> Result<u32> {
+        let plain = |node| Ok::<_, Error>(self.fixed(node)? == Fixed::Plain);
+        if plain(node_in)? && plain(node_out)? {
+            let copied = self.plain.copy_file_range(
+                who, node_in, fh_in, offset_in, node_out, fh_out, offset_out, length,
+            )?;
+            self.plain_written(who, node_out);
+            return Ok(copied);
+        }
+        let size = length.min(COPY_AT_ONCE) as u32;
+        let data = self.read(who, node_in, fh_in, offset_in, size)?;
+        let mut copied = 0;
+        while copied < data.len() {
+            let at = offset_out + copied as u64;
+            match self.write(who, node_out, fh_out, at, &data[copied..], 0) {
+                Ok(0) => break,
+                Ok(n) => copied += n as usize,
+                Err(_) if copied > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(copied as u32)
+    }
+}
+
+impl Tree {
+    /// Nothing can be made in or taken from `.instancefs`.
+    fn forbid_own(&self, parent: Node) -> Result<()> {
+        match self.fixed(parent)? {
+            Fixed::Plain => Ok(()),
+            Fixed::Own => Err(Error::ReadOnly),
+            Fixed::Document(_) | Fixed::Link(_) => Err(Error::NotDirectory),
+        }
+    }
+}

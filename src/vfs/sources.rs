@@ -1,0 +1,107 @@
+//! Who wrote the plain files, and what it had seen by then: a renamed file is judged by its
+//! writer (semantics section 4). Keyed by node, which is never used again within a mount.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::layer::Node;
+use super::processes::Process;
+use super::seen::{Looks, Seen};
+use crate::documents::Version;
+use crate::model::{DocId, View};
+
+/// Files remembered; those written longest ago go first.
+const FILES_KEPT: usize = 4096;
+
+/// What is known of one plain file.
+#[derive(Debug, Clone, Default)]
+pub struct Source {
+    /// The thread that wrote last.
+    pub tid: u32,
+    /// Its process.
+    pub writer: Option<Process>,
+    /// What the writer had seen at its last write.
+    pub looks: HashMap<DocId, Looks>,
+    /// It was fsynced since the last write.
+    pub synced: bool,
+    /// It is the text of a document that was renamed away, not written since.
+    pub copy: Option<(View, Arc<Version>)>,
+    generation: u64,
+    used: u64,
+}
+
+/// All remembered files.
+#[derive(Default)]
+pub struct Sources {
+    files: Mutex<(HashMap<Node, Source>, u64)>,
+}
+
+impl Sources {
+    fn with<T>(&self, node: Node, f: impl FnOnce(&mut Source) -> T) -> T {
+        let mut guard = self.files.lock();
+        let (files, clock) = &mut *guard;
+        *clock += 1;
+        if files.len() >= FILES_KEPT && !files.contains_key(&node) {
+            let mut used: Vec<u64> = files.values().map(|s| s.used).collect();
+            used.sort_unstable();
+            let limit = used[used.len() / 4];
+            files.retain(|_, s| s.used > limit);
+        }
+        let source = files.entry(node).or_default();
+        source.used = *clock;
+        f(source)
+    }
+
+    /// Whether the last writer was this thread: then it need not be looked up again.
+    pub fn last_writer_was(&self, node: Node, tid: u32) -> bool {
+        tid != 0 && self.files.lock().0.get(&node).is_some_and(|s| s.tid == tid)
+    }
+
+    /// `writer` opens the file for writing or writes; `None`: the one that is on record.
+    pub fn written(&self, node: Node, tid: u32, writer: Option<Process>, seen: &Seen) {
+        let generation = seen.generation();
+        self.with(node, |source| {
+            source.synced = false;
+            source.copy = None;
+            if let Some(writer) = writer {
+                source.tid = tid;
+                source.writer = Some(writer);
+            } else if source.generation == generation {
+                return;
+            }
+            source.generation = generation;
+            let Some(writer) = &source.writer else { return };
+            source.looks = DocId::ALL
+                .into_iter()
+                .filter_map(|doc| Some((doc, seen.own(writer.id, doc)?)))
+                .collect();
+        });
+    }
+
+    /// The file is the text of a document.
+    pub fn copied(&self, node: Node, view: View, version: Arc<Version>) {
+        self.with(node, |source| {
+            *source = Source { used: source.used, ..Source::default() };
+            source.copy = Some((view, version));
+        });
+    }
+
+    /// The file was fsynced.
+    pub fn synced(&self, node: Node) {
+        if let Some(source) = self.files.lock().0.get_mut(&node) {
+            source.synced = true;
+        }
+    }
+
+    /// The version that the file is a copy of.
+    pub fn copy_of(&self, node: Node) -> Option<(View, Arc<Version>)> {
+        self.files.lock().0.get(&node)?.copy.clone()
+    }
+
+    /// All that is known.
+    pub fn get(&self, node: Node) -> Option<Source> {
+        self.files.lock().0.get(&node).cloned()
+    }
+}

@@ -1,0 +1,350 @@
+//! The whole mounted tree: documents, links to the databases and `.instancefs` in front of the
+//! store's plain files.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::attrs::Names;
+use super::handle::DocHandle;
+use super::hidden::Absences;
+use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
+use super::ports::{Documents, Memory, PlainFiles};
+use super::processes::{ProcId, Process, Processes};
+use super::report::{HandleInfo, Report, Status};
+use super::rescue::Rescue;
+use super::seen::Seen;
+use super::sources::Sources;
+use crate::documents::Version;
+use crate::model::{Clock, Stamp, View};
+
+/// The root directory.
+pub const ROOT: Node = 1;
+/// Plain nodes begin here; everything below is fixed.
+pub const FIRST_PLAIN: Node = 1 << 16;
+/// Handles with this bit are the tree's own.
+pub(super) const OWN_FH: Fh = 1 << 62;
+
+const FIRST_DOCUMENT: Node = 16;
+const FIRST_LINK: Node = 32;
+
+/// Names shown as symlinks into the store, so that every process locks and maps the same inode.
+pub const LINKS: [&str; 2] = ["missions.db", "missions.lock"];
+/// What SQLite keeps beside a database; not shown.
+const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
+/// The hidden directory, and the beginning of the names of our own files in the store.
+pub const OWN_DIR: &str = ".instancefs";
+
+/// What the tree is told at the start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The store, absolute: symlinks point into it.
+    pub store: PathBuf,
+    /// Largest document in bytes; more is `EFBIG`.
+    pub size_limit: u64,
+    /// Owner of the documents until somebody changes it.
+    pub uid: u32,
+    /// Group of the documents until somebody changes it.
+    pub gid: u32,
+}
+
+impl Options {
+    /// The defaults: 64 MiB, owned by this process.
+    pub fn new(store: PathBuf) -> Options {
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        Options { store, size_limit: 64 << 20, uid, gid }
+    }
+}
+
+/// What the tree works with.
+pub struct Parts {
+    /// The documents.
+    pub documents: Arc<dyn Documents>,
+    /// The store's files.
+    pub plain: Arc<dyn PlainFiles>,
+    /// Who asks.
+    pub processes: Arc<dyn Processes>,
+    /// What outlives the daemon.
+    pub memory: Arc<dyn Memory>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Renders `.instancefs/status.json`.
+pub type StatusWriter = Box<dyn Fn(&Status) -> Vec<u8> + Send + Sync>;
+
+/// The tree. Requests come in through [`super::Layer`]; the daemon calls [`Tree::tick`] about
+/// every 50 ms and [`Tree::shutdown`] at the end.
+pub struct Tree {
+    pub(super) docs: Arc<dyn Documents>,
+    pub(super) plain: Arc<dyn PlainFiles>,
+    pub(super) procs: Arc<dyn Processes>,
+    pub(super) memory: Arc<dyn Memory>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) options: Options,
+    pub(super) names: Names,
+    pub(super) absences: Absences,
+    pub(super) seen: Seen,
+    pub(super) sources: Sources,
+    pub(super) rescue: Rescue,
+    pub(super) report: Report,
+    pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
+    pub(super) texts: Mutex<HashMap<Fh, Arc<[u8]>>>,
+    pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
+    pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
+    pub(super) closing: AtomicBool,
+    pub(super) status_writer: RwLock<Option<StatusWriter>>,
+    pub(super) last_keep: Mutex<Stamp>,
+    next_fh: AtomicU64,
+}
+
+/// What a name in a directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A document.
+    Document(View),
+    /// A symlink into the store, by its place in [`LINKS`].
+    Link(usize),
+    /// `.instancefs`.
+    OwnDir,
+    /// A file of the store that is not shown.
+    Private,
+    /// Anything else.
+    Plain,
+}
+
+/// What a fixed node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fixed {
+    /// A document.
+    Document(View),
+    /// A symlink into the store.
+    Link(usize),
+    /// `.instancefs` and what is in it.
+    Own,
+    /// The root or a plain node.
+    Plain,
+}
+
+impl Tree {
+    /// The tree over a store. Recalls what writers of this boot had seen and the names' numbers
+    /// and modes; fails when the store does.
+    pub fn new(parts: Parts, options: Options) -> Result<Tree> {
+        let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
+        let tree = Tree {
+            docs: parts.documents,
+            plain: parts.plain,
+            procs: parts.processes,
+            memory: parts.memory,
+            clock: parts.clock,
+            options,
+            names,
+            absences: Absences::default(),
+            seen: Seen::default(),
+            sources: Sources::default(),
+            rescue: Rescue::default(),
+            report: Report::default(),
+            handles: RwLock::default(),
+            texts: Mutex::default(),
+            dirs: Mutex::default(),
+            adopted: Mutex::default(),
+            closing: AtomicBool::new(false),
+            status_writer: RwLock::new(None),
+            last_keep: Mutex::default(),
+            next_fh: AtomicU64::new(1),
+        };
+        tree.recall_looks()?;
+        Ok(tree)
+    }
+
+    /// How `.instancefs/status.json` is written; without it, as the plain [`Status`].
+    pub fn set_status_writer(&self, writer: StatusWriter) {
+        *self.status_writer.write() = Some(writer);
+    }
+
+    /// The state of the tree.
+    pub fn status(&self) -> Status {
+        let handles = self.handles.read().values().map(|h| h.info()).collect();
+        self.report.status(handles)
+    }
+
+    /// The node of a document's name, for notifications.
+    pub fn node_of(view: View) -> Node {
+        FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
+    }
+
+    pub(super) fn now(&self) -> Stamp {
+        self.clock.now()
+    }
+
+    pub(super) fn new_fh(&self) -> Fh {
+        OWN_FH | self.next_fh.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn process(&self, who: &Caller) -> Option<Process> {
+        self.procs.of_thread(who.tid)
+    }
+
+    /// What a name means.
+    pub(super) fn place(&self, parent: Node, name: &OsStr) -> Place {
+        if parent != ROOT {
+            return Place::Plain;
+        }
+        let bytes = name.as_bytes();
+        if let Some(view) = View::from_name(bytes) {
+            return Place::Document(view);
+        }
+        if let Some(link) = LINKS.iter().position(|l| l.as_bytes() == bytes) {
+            return Place::Link(link);
+        }
+        if bytes == OWN_DIR.as_bytes() {
+            return Place::OwnDir;
+        }
+        let sidecar = SIDECARS
+            .iter()
+            .any(|s| bytes.strip_suffix(s.as_bytes()).is_some_and(|b| b == LINKS[0].as_bytes()));
+        if sidecar || bytes.starts_with(OWN_DIR.as_bytes()) {
+            return Place::Private;
+        }
+        Place::Plain
+    }
+
+    /// What a node is; `NotFound` for a fixed number that nothing has.
+    pub(super) fn fixed(&self, node: Node) -> Result<Fixed> {
+        if node == ROOT || node >= FIRST_PLAIN {
+            return Ok(Fixed::Plain);
+        }
+        if let Some(i) = node.checked_sub(FIRST_DOCUMENT)
+            && let Some(view) = View::ALL.get(i as usize)
+        {
+            return Ok(Fixed::Document(*view));
+        }
+        if let Some(i) = node.checked_sub(FIRST_LINK)
+            && (i as usize) < LINKS.len()
+        {
+            return Ok(Fixed::Link(i as usize));
+        }
+        if super::own_dir::is_own(node) { Ok(Fixed::Own) } else { Err(Error::NotFound) }
+    }
+
+    /// Whether the document's name is there for this process: it is in the current version or
+    /// being created by the process's session, and not removed by it.
+    pub(super) fn shows(&self, view: View, version: &Version, who: &Caller) -> bool {
+        let exists = version.view(view).is_some();
+        if exists && self.absences.none() {
+            return true;
+        }
+        if !exists && !self.handles_on(view).iter().any(|h| h.created) {
+            return false;
+        }
+        let process = self.process(who);
+        if self.absences.hides(view, process.as_ref(), self.now()) {
+            return false;
+        }
+        exists
+            || self.handles_on(view).iter().any(|h| {
+                let (Some(a), Some(b)) = (&h.opener, &process) else { return true };
+                h.created && (a.id == b.id || (a.session != 0 && a.session == b.session))
+            })
+    }
+
+    /// The open handles on one name.
+    pub(super) fn handles_on(&self, view: View) -> Vec<Arc<DocHandle>> {
+        self.handles.read().values().filter(|h| h.view == view).cloned().collect()
+    }
+
+    pub(super) fn handle(&self, fh: Fh) -> Result<Arc<DocHandle>> {
+        self.handles.read().get(&fh).cloned().ok_or(Error::BadHandle)
+    }
+
+    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR, or
+    /// the node id of the last LOOKUP.
+    pub(super) fn inos(&self, view: View) -> [u64; 2] {
+        [Tree::node_of(view), self.names.ino(view)]
+    }
+
+    /// Whether the process holds a lock on the document.
+    pub(super) fn locks(&self, process: Option<&Process>, view: View) -> bool {
+        process.is_some_and(|p| {
+            self.procs.descriptors(p.id, &self.inos(view)).iter().any(|d| d.locked)
+        })
+    }
+
+    /// Whether the process or an ancestor holds `missions.lock`. A free lock answers at once.
+    pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
+        use rustix::fs::{FlockOperation, Mode, OFlags};
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let Ok(fd) = rustix::fs::openat(self.plain.root_fd(), LINKS[1], flags, Mode::empty())
+        else {
+            return false;
+        };
+        if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {
+            return false;
+        }
+        let Ok(stat) = rustix::fs::fstat(&fd) else { return false };
+        self.procs.family_holds_lock(id, stat.st_ino)
+    }
+
+    /// The answer to a lookup of a document.
+    pub(super) fn document_entry(&self, view: View, attr: Attr) -> Entry {
+        Entry {
+            node: Tree::node_of(view),
+            generation: 0,
+            attr,
+            attr_ttl: Duration::ZERO,
+            entry_ttl: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn link_target(&self, link: usize) -> OsString {
+        self.options.store.join(LINKS[link]).into_os_string()
+    }
+
+    pub(super) fn link_attr(&self, link: usize) -> Attr {
+        let created = Stamp::default();
+        Attr {
+            ino: FIRST_LINK + link as u64,
+            size: self.link_target(link).len() as u64,
+            blocks: 0,
+            atime: created,
+            mtime: created,
+            ctime: created,
+            kind: FileType::Symlink,
+            perm: 0o777,
+            nlink: 1,
+            uid: self.options.uid,
+            gid: self.options.gid,
+            rdev: 0,
+            blksize: 4096,
+        }
+    }
+
+    pub(super) fn link_entry(&self, link: usize) -> Entry {
+        Entry {
+            node: FIRST_LINK + link as Node,
+            generation: 0,
+            attr: self.link_attr(link),
+            attr_ttl: Duration::from_secs(1),
+            entry_ttl: Duration::ZERO,
+        }
+    }
+}
+
+impl DocHandle {
+    fn info(&self) -> HandleInfo {
+        HandleInfo {
+            name: self.view.name(),
+            pid: self.opener.as_ref().map_or(0, |p| p.id.pid),
+            program: self.opener.as_ref().map_or_else(String::new, |p| p.program.clone()),
+            writable: self.mode.write,
+            uncommitted: self.is_dirty(),
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Writing documents and the calls that complete a save (semantics section 5).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::commit::Saver;
+use super::handle::{DocHandle, State, blank, patch, too_big};
+use super::layer::{Caller, Error, Result};
+use super::marks;
+use super::processes::{Exit, Process};
+use super::tree::Tree;
+use crate::documents::Written;
+use crate::model::View;
+
+/// An append handle commits its whole lines this long after its last write, in nanoseconds.
+pub const APPEND_REST: i64 = 200_000_000;
+/// A size-0 truncation by path this long after an open by the same process is that open's.
+const TRUNCATION_OF_OPEN: i64 = 1_000_000_000;
+
+impl Tree {
+    pub(super) fn doc_write(
+        &self,
+        who: &Caller,
+        h: &DocHandle,
+        offset: u64,
+        data: &[u8],
+        flags: i32,
+    ) -> Result<u32> {
+        if !h.mode.write {
+            return Err(Error::BadHandle);
+        }
+        let written = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
+        let process = self.writing_process(who, h);
+        let append = h.mode.append || flags & libc::O_APPEND != 0;
+        let under_lock = !h.is_dirty() && !append && self.locks(process.as_ref(), h.view);
+        let current = self.docs.current(h.view.doc())?;
+        let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
+        let mut state = h.state.lock();
+        let state = &mut *state;
+        let limit = self.options.size_limit;
+        if append && state.whole.is_none() {
+            if state.refused.is_some() {
+                // What was refused is kept in its file; what comes now is a new append.
+                state.fragment.clear();
+            }
+            if state.fragment.len() as u64 + u64::from(written) > limit {
+                return Err(Error::TooBig);
+            }
+            state.fragment.extend_from_slice(data);
+        } else {
+            let at = match (&state.whole, append) {
+                (Some(whole), true) => whole.bytes.len() as u64,
+                _ => offset,
+            };
+            let fits = patch(state.buffer(h.view, &current, at), at, data, limit);
+            if let Err(e) = fits {
+                state.overflow = true;
+                h.soil(state, self.now());
+                return Err(e);
+            }
+        }
+        if under_lock {
+            h.under_lock.store(true, Ordering::Release);
+        }
+        self.note_writer(h, process.as_ref());
+        h.soil(state, self.now());
+        if let Some(saver) = saver {
+            // O_SYNC: a write is a promise. A truncated handle keeps it at its flush: half of a
+            // text is nothing that anybody should see.
+            let patched = state.whole.as_ref().is_none_or(|w| w.start.is_some());
+            if patched || state.base.as_ref().is_some_and(|b| b.belief) {
+                self.commit(h, state, &saver, false)?;
+            }
+        }
+        Ok(written)
+    }
+
+    /// The process that writes: looked up when another thread wrote last.
+    fn writing_process(&self, who: &Caller, h: &DocHandle) -> Option<Process> {
+        if let Some((tid, process)) = &h.state.lock().writer
+            && *tid == who.tid
+        {
+            return process.clone();
+        }
+        let process = self.process(who);
+        h.state.lock().writer = Some((who.tid, process.clone()));
+        process
+    }
+
+    fn note_writer(&self, h: &DocHandle, process: Option<&Process>) {
+        if let Some(process) = process {
+            let mut writers = h.writers.lock();
+            if !writers.contains(&process.id) {
+                writers.push(process.id);
+            }
+        }
+    }
+
+    /// `ftruncate`, and the size part of `fallocate`.
+    pub(super) fn doc_resize(&self, who: &Caller, h: &DocHandle, size: u64) -> Result<()> {
+        if !h.mode.write {
+            return Err(Error::Invalid);
+        }
+        if size > self.options.size_limit {
+            return Err(Error::TooBig);
+        }
+        let process = self.writing_process(who, h);
+        let under_lock = !h.is_dirty() && self.locks(process.as_ref(), h.view);
+        let current = self.docs.current(h.view.doc())?;
+        let mut state = h.state.lock();
+        if size == 0 {
+            state.empty();
+        } else {
+            state.buffer(h.view, &current, 0).resize(size as usize, 0);
+        }
+        if under_lock {
+            h.under_lock.store(true, Ordering::Release);
+        }
+        self.note_writer(h, process.as_ref());
+        h.soil(&mut state, self.now());
+        Ok(())
+    }
+
+    /// `truncate` by path: the truncation of an open that has just been (a kernel without
+    /// `FUSE_ATOMIC_O_TRUNC`), else a save of its own.
+    pub(super) fn doc_truncate(&self, who: &Caller, view: View, size: u64) -> Result<()> {
+        if view.read_only() {
+            return Err(Error::ReadOnly);
+        }
+        if size > self.options.size_limit {
+            return Err(Error::TooBig);
+        }
+        let process = self.process(who);
+        let now = self.now();
+        if size == 0
+            && let Some(process) = &process
+        {
+            let fresh = |h: &Arc<DocHandle>| {
+                h.mode.write
+                    && h.opened_by(process.id)
+                    && !h.is_dirty()
+                    && now.0 - h.opened.0 < TRUNCATION_OF_OPEN
+            };
+            let newest = self.handles_on(view).into_iter().filter(fresh).max_by_key(|h| h.fh);
+            if let Some(h) = newest {
+                let mut state = h.state.lock();
+                if !h.is_dirty() && state.last_write.0 == 0 {
+                    state.empty();
+                    state.only_truncated = true;
+                    return Ok(());
+                }
+            }
+        }
+        let saver = self.saver(process.as_ref(), who.uid, view);
+        let current = self.docs.current(view.doc())?;
+        let mut text = current.view(view).map(|c| c.to_vec()).unwrap_or_default();
+        text.resize(size as usize, 0);
+        let failed = if marks::is_blank(&text) {
+            super::commit::Failed::refused(blank())
+        } else {
+            let seen = self.seen.resolve(process.as_ref(), None, Some(&current), view, &text);
+            match self.save(&saver, view, seen, Written::Whole(&text)) {
+                Ok(_) => return Ok(()),
+                Err(failed) => failed,
+            }
+        };
+        self.keep_refused(view, &text, &failed.refusal, &saver.actor, None);
+        Err(failed.error)
+    }
+
+    /// A descriptor was closed (rules 2, 3, 7, 9).
+    pub(super) fn doc_flush(&self, who: &Caller, h: &DocHandle) -> Result<()> {
+        if !h.mode.write {
+            return Ok(());
+        }
+        if !h.is_dirty() {
+            if h.state.lock().only_truncated
+                && self.procs.exiting(who.tid) == Exit::Killed
+                && self.process(who).is_none_or(|p| h.opened_by(p.id))
+            {
+                h.state.lock().killed = true;
+            }
+            return Ok(());
+        }
+        let flusher = self.process(who);
+        let killed = self.procs.exiting(who.tid) == Exit::Killed
+            && flusher.as_ref().is_none_or(|p| h.writers.lock().contains(&p.id));
+        let complete = self.completes(h, flusher.as_ref());
+        let saver = self.saver_of(h, flusher.as_ref());
+        let mut state = h.state.lock();
+        if state.whole.is_none() {
+            let done = self.commit(h, &mut state, &saver, complete && !killed);
+            if killed && complete {
+                state.fragment.clear();
+                h.clean(&mut state);
+            }
+            return done;
+        }
+        state.killed |= killed;
+        if !complete {
+            return match &state.refused {
+                Some(refusal) => Err(Error::Refused(refusal.clone())),
+                None => Ok(()),
+            };
+        }
+        if state.killed {
+            if state.refused.is_none() && h.is_dirty() {
+                self.set_aside(h, &mut state, &saver.actor);
+            }
+            return Ok(());
+        }
+        self.commit(h, &mut state, &saver, true)
+    }
+
+    /// Rule 3: the flusher is the opener, or the opener no longer has the file; the flusher has
+    /// no other descriptor of it; and nobody else who wrote since the last commit still has it.
+    fn completes(&self, h: &DocHandle, flusher: Option<&Process>) -> bool {
+        let Some(flusher) = flusher else { return true };
+        let has = |id| {
+            let mine = self.procs.descriptors(id, &self.inos(h.view));
+            let open = mine.iter().filter(|d| d.writable).count();
+            // A process's other handles on the document account for one descriptor each.
+            let others = self
+                .handles_on(h.view)
+                .iter()
+                .filter(|o| o.fh != h.fh && o.mode.write && o.opened_by(id))
+                .count();
+            open > others
+        };
+        if let Some(opener) = &h.opener
+            && opener.id != flusher.id
+            && self.procs.alive(opener.id)
+            && has(opener.id)
+        {
+            return false;
+        }
+        if has(flusher.id) {
+            return false;
+        }
+        let writers = h.writers.lock().clone();
+        !writers.into_iter().any(|id| id != flusher.id && self.procs.alive(id) && has(id))
+    }
+
+    /// `fsync`: always commits, and what was committed is on the device when it returns (R8).
+    pub(super) fn doc_fsync(&self, who: &Caller, h: &DocHandle) -> Result<()> {
+        if h.mode.write {
+            let process = self.process(who);
+            let saver = self.saver_of(h, process.as_ref());
+            let mut state = h.state.lock();
+            if state.only_truncated && h.empties() {
+                h.soil(&mut state, self.now());
+            }
+            self.commit(h, &mut state, &saver, true)?;
+        }
+        Ok(self.docs.sync()?)
+    }
+
+    /// The last descriptor is gone (rules 5 to 8). Nobody hears an error.
+    pub(super) fn doc_release(&self, h: &DocHandle) {
+        if !h.mode.write || self.closing.load(Ordering::Acquire) {
+            self.handles.write().remove(&h.fh);
+            return;
+        }
+        let saver = self.saver_of(h, None);
+        {
+            let mut state = h.state.lock();
+            self.finish(h, &mut state, &saver);
+        }
+        self.handles.write().remove(&h.fh);
+    }
+
+    fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
+        if !h.is_dirty() {
+            if state.only_truncated && h.empties() && !state.killed {
+                self.keep_refused(h.view, b"", &blank(), &saver.actor, None);
+            }
+            return;
+        }
+        if state.refused.is_some() {
+            return;
+        }
+        if state.killed && state.whole.is_some() {
+            self.set_aside(h, state, &saver.actor);
+            return;
+        }
+        let all = !state.killed;
+        if let Err(e) = self.commit(h, state, saver, all) {
+            log::debug!("{}: refused at release: {e}", h.view.name());
+        }
+    }
+
+    /// Makes room for `offset..offset + length` (mode 0); keeping the size asks for nothing, and
+    /// holes are not supported.
+    pub(super) fn doc_fallocate(
+        &self,
+        who: &Caller,
+        h: &DocHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<()> {
+        if !h.mode.write {
+            return Err(Error::BadHandle);
+        }
+        let end = offset.checked_add(length).ok_or(Error::TooBig)?;
+        if end > self.options.size_limit {
+            return Err(Error::TooBig);
+        }
+        match mode {
+            libc::FALLOC_FL_KEEP_SIZE => Ok(()),
+            0 => {
+                if end > self.doc_size(h)? {
+                    self.doc_resize(who, h, end)
+                } else {
+                    Ok(())
+                }
+            }
+            _ => Err(Error::NotSupported),
+        }
+    }
+
+    /// The size that this handle sees.
+    pub(super) fn doc_size(&self, h: &DocHandle) -> Result<u64> {
+        let current = self.docs.current(h.view.doc())?;
+        let state = h.state.lock();
+        if let Some(text) = state.own_text(h.is_dirty()) {
+            return Ok(text.len() as u64);
+        }
+        Ok(match &state.reading {
+            Some((_, content)) if !state.at_end => content.len(),
+            _ => current.view(h.view).map_or(0, |c| c.len()),
+        })
+    }
+
+    /// `SEEK_DATA` and `SEEK_HOLE`: a document has no hole but the one at its end.
+    pub(super) fn doc_lseek(&self, h: &DocHandle, offset: i64, whence: i32) -> Result<i64> {
+        let size = self.doc_size(h)? as i64;
+        if offset < 0 || offset >= size {
+            return Err(Error::Os(rustix::io::Errno::NXIO));
+        }
+        match whence {
+            libc::SEEK_DATA => Ok(offset),
+            libc::SEEK_HOLE => Ok(size),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// To be called about every 50 ms: appends that have rested are committed, freed names come
+    /// back, and what writers have seen goes to the store.
+    pub fn tick(&self) {
+        let now = self.now();
+        self.absences.tick(now);
+        let handles: Vec<_> = self
+            .handles
+            .read()
+            .values()
+            .filter(|h| h.mode.append && h.is_dirty())
+            .cloned()
+            .collect();
+        for h in handles {
+            let rested = h.state.try_lock().is_some_and(|s| {
+                s.whole.is_none()
+                    && s.refused.is_none()
+                    && s.fragment.contains(&b'\n')
+                    && now.0 - s.last_write.0 >= APPEND_REST
+            });
+            if rested {
+                let saver = self.saver_of(&h, None);
+                let mut state = h.state.lock();
+                if let Err(e) = self.commit(&h, &mut state, &saver, false) {
+                    log::info!("{}: append not committed: {e}", h.view.name());
+                }
+            }
+        }
+        self.keep_looks(false);
+    }
+
+    /// R11: appends are committed, other uncommitted texts are kept as `NAME.unsaved-PID`, and
+    /// everything committed is made durable. Requests that come later commit nothing.
+    pub fn shutdown(&self) {
+        self.closing.store(true, Ordering::Release);
+        let handles: Vec<_> = self.handles.read().values().cloned().collect();
+        for h in handles.iter().filter(|h| h.is_dirty()) {
+            let saver = self.saver_of(h, None);
+            let mut state = h.state.lock();
+            if state.whole.is_some() {
+                if state.refused.is_none() && h.is_dirty() {
+                    self.set_aside(h, &mut state, &saver.actor);
+                }
+            } else if let Err(e) = self.commit(h, &mut state, &saver, true) {
+                log::warn!("{}: append not committed: {e}", h.view.name());
+            }
+        }
+        self.settle_adopted();
+        self.keep_looks(true);
+        if let Err(e) = self.docs.sync() {
+            log::error!("the last saves may not survive a power loss: {e}");
+        }
+    }
+}
+
+/// Why an over-long source of a rename is refused.
+pub(super) fn source_too_big(limit: u64) -> super::commit::Failed {
+    super::commit::Failed::refused(too_big(limit))
+}
