@@ -1,8 +1,82 @@
 //! What was typed: arguments, commands, output and exit codes.
+//!
+//! One file per command; what a command does to a store or a mount is in the daemon's room.
 
+mod adopt;
+mod args;
+mod eject;
+mod export;
+mod failure;
+mod init;
+mod mount;
+mod output;
+mod status;
+mod target;
+mod unmount;
+
+use std::path::Path;
 use std::process::ExitCode;
 
-/// Runs the command line of this process.
+use clap::Parser;
+
+use args::{Cli, Command};
+pub use failure::{Exit, Failure};
+
+/// Runs the command line of this process. Exit codes: 0 done, 1 failure, 2 wrong usage (also
+/// from the parser), 3 conflict.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::failure(&failure);
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> failure::Result<()> {
+    // An empty INSTANCEFS_DIR is none.
+    let instance = cli.instance.as_deref().filter(|path| !path.is_empty()).map(Path::new);
+    match &cli.command {
+        Command::Init(args) => init::run(args),
+        Command::Mount(args) => mount::run(args),
+        Command::Unmount(args) => unmount::run(args, instance),
+        Command::Status(args) => status::run(args, instance),
+        Command::Adopt(args) => adopt::run(args),
+        Command::Eject(args) => eject::run(args),
+        Command::Export(args) => export::run(args),
+        Command::MarkdownHelp => {
+            output::raw(&markdown());
+            Ok(())
+        }
+    }
+}
+
+/// The reference of all commands, `docs/CLI.md`.
+fn markdown() -> String {
+    let options = clap_markdown::MarkdownOptions::new()
+        .title("instancefs commands".to_owned())
+        .show_footer(false);
+    clap_markdown::help_markdown_custom::<Cli>(&options)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        for command in Cli::command().get_subcommands().filter(|c| !c.is_hide_set()) {
+            let help = command.get_after_help().map(|h| h.to_string()).unwrap_or_default();
+            assert!(help.contains("Examples:\n  "), "{}", command.get_name());
+        }
+    }
 }

@@ -1,1 +1,27 @@
-//! The life of the serving process: lock, ready, signals, outside changes, unmount.
+//! The life of the serving process and of the store that it serves: lock, ready, signals,
+//! outside changes, unmount; and what commands do to a store: import, adopt, eject, export.
+
+pub mod adopt;
+pub mod background;
+pub mod control;
+pub mod copy;
+mod error;
+pub mod export;
+pub mod import;
+pub mod instance;
+pub mod journal;
+pub mod leave;
+pub mod lock;
+pub mod logging;
+pub mod mounted;
+pub mod mounts;
+pub mod names;
+mod ports;
+pub mod ready;
+pub mod serve;
+pub mod status;
+pub mod users;
+pub mod writeout;
+
+pub use error::{DaemonError, MountpointProblem, Result};
+pub use instance::{Instance, is_store};

@@ -236,7 +236,11 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let answer = reply::written(reply);
-        let place = on_handle(fh);
+        let place = match on_handle(fh) {
+            // Waits for the disk.
+            Place::Here if flags.0 & libc::O_DSYNC != 0 => Place::After(fh.0),
+            place => place,
+        };
         if place == Place::Here {
             let work = |l: &L| l.write(&who, ino.0, fh.0, offset, data, flags.0);
             answer(self.core.call(Op::Write, work));

@@ -6,12 +6,13 @@
 //! thread is busy, up to a limit, and idle threads end.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-/// A job. It must not unwind.
+/// A job.
 pub(super) type Job = Box<dyn FnOnce() + Send>;
 
 /// Threads that stay even when idle.
@@ -87,8 +88,7 @@ impl Pool {
         loop {
             let next = self.0.state.lock().ready.pop_front();
             let Some((key, job)) = next else { return };
-            job();
-            self.finished(key);
+            self.complete(key, job);
         }
     }
 
@@ -115,12 +115,16 @@ impl Pool {
                 }
             };
             drop(state);
-            job();
-            self.finished(key);
+            self.complete(key, job);
         }
     }
 
-    fn finished(&self, key: Option<u64>) {
+    /// Runs a job and lets the next one of its key go. Handlers have a panic boundary of their
+    /// own; this one is for the sending of answers, so that a key is never stuck.
+    fn complete(&self, key: Option<u64>, job: Job) {
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            log::error!("an answer could not be sent");
+        }
         let mut state = self.0.state.lock();
         state.pending -= 1;
         if let Some(key) = key {
@@ -177,6 +181,24 @@ mod tests {
         assert_eq!(seen.values().map(Vec::len).sum::<usize>(), 2000);
         assert!(seen.values().all(|order| order.is_sorted()));
         assert!(pool.0.state.lock().behind.is_empty());
+    }
+
+    #[test]
+    fn a_panic_holds_nobody_up() {
+        let pool = Pool::default();
+        let (tell, told) = std::sync::mpsc::channel();
+        for n in 0..10 {
+            let tell = tell.clone();
+            pool.run(
+                Some(1),
+                Box::new(move || {
+                    assert!(n % 2 == 0, "on purpose");
+                    let _ = tell.send(n);
+                }),
+            );
+        }
+        assert!(pool.drain(Duration::from_secs(20)));
+        assert_eq!(told.try_iter().collect::<Vec<_>>(), [0, 2, 4, 6, 8]);
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod migrate;
 mod tables;
 #[cfg(test)]
 mod tests;
+pub mod upkeep;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {
@@ -41,3 +42,4 @@ pub use history::{NewRevision, Revision};
 pub use lockfile::MissionsLock;
 pub use maintain::Retention;
 pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
+pub use upkeep::RowCounts;

@@ -1,1 +1,7 @@
-//! Pure algorithms on lines: three-way merge, edits, similarity.
+//! Pure algorithms on lines: alignment of two sequences, similarity of two texts.
+
+mod align;
+mod similar;
+
+pub use align::{align, longest_increasing};
+pub use similar::{begins, similarity};

@@ -24,9 +24,14 @@ impl Names {
     pub fn new(memory: Arc<dyn Memory>, uid: u32, gid: u32) -> Result<Names> {
         let mut kept = memory.names()?;
         for (i, view) in View::ALL.into_iter().enumerate() {
-            if !kept.iter().any(|k| k.view == view) {
+            let ino = FIRST_INO + i as u64;
+            if let Some(known) = kept.iter_mut().find(|k| k.view == view) {
+                // An import keeps mode and owner and knows of no numbers.
+                if known.ino == 0 {
+                    known.ino = ino;
+                }
+            } else {
                 let mode = if view.read_only() { 0o444 } else { 0o644 };
-                let ino = FIRST_INO + i as u64;
                 kept.push(KeptName { view, ino, mode, uid, gid, atime: None, mtime: None });
             }
         }

@@ -26,10 +26,12 @@ mod reading;
 mod recall;
 mod renaming;
 pub mod report;
-mod rescue;
+pub mod rescue;
 pub mod seen;
 mod serve;
 mod sources;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 mod writing;
 

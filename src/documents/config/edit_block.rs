@@ -1,6 +1,7 @@
 //! Edits of YAML in block style, where lines and indentation are the syntax.
 
-use super::edit::{Change, Editor, Fate, Members, Place, tagged};
+use super::change::{Change, Fate, Members};
+use super::edit::{Editor, Mode, Place, tagged};
 use super::render;
 use super::scalar;
 use super::tree::{Node, Style};
@@ -22,18 +23,27 @@ pub(super) fn members(ed: &mut Editor<'_>, change: &Change<'_, '_>) {
     }
     remove(ed, change);
     let last = change.children.iter().rposition(|c| c.fate != Fate::Goes).unwrap_or(0);
-    let is_last = |after: &Option<usize>| after.is_none_or(|a| a == last);
-    // Those without a place of their own come after everything else.
-    let (ends, inner): (Vec<_>, Vec<_>) =
-        change.new.iter().copied().partition(|(_, after)| is_last(after));
-    let (own, end): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, after)| after.is_some());
-    for (i, after) in inner.into_iter().chain(own).chain(end) {
-        let at = ed.line_after(change.children[after.unwrap_or(last)].end);
-        let lines = match &change.members {
-            Members::Map(m) => render::entry_lines(&m[i].0, &m[i].1, indent),
-            Members::Seq(s) => render::item_lines(&s[i], indent),
-        };
-        let text = joined(ed, &lines) + ed.eol;
+    let lines = |i: usize| match &change.members {
+        Members::Map(m) => render::entry_lines(&m[i].0, &m[i].1, indent),
+        Members::Seq(s) => render::item_lines(&s[i], indent),
+    };
+    let place = |after: Option<usize>| ed.line_after(change.children[after.unwrap_or(last)].end);
+    let mut new: Vec<(usize, String)> = Vec::new();
+    let mut ends: Vec<(usize, String)> = Vec::new();
+    for &(i, after) in &change.new {
+        let text = lines(i).join(ed.eol);
+        match (after, change.children.iter().find(|c| c.fate != Fate::Goes)) {
+            // The first element goes before all others, behind the comments above them.
+            (None, Some(first)) if !is_map => {
+                let text = text.trim_start_matches(' ');
+                new.push((first.start, format!("{text}{}{}", ed.eol, " ".repeat(indent))));
+            }
+            // The order of keys is no value: those without a place of their own come last.
+            (None, _) => ends.push((place(None), text + ed.eol)),
+            (after, _) => new.push((place(after), text + ed.eol)),
+        }
+    }
+    for (at, text) in new.into_iter().chain(ends) {
         ed.splice(at, at, text);
     }
 }
@@ -59,10 +69,6 @@ fn remove(ed: &mut Editor<'_>, change: &Change<'_, '_>) {
     }
 }
 
-fn joined(ed: &Editor<'_>, lines: &[String]) -> String {
-    lines.join(ed.eol)
-}
-
 /// What stands behind the mark for this value, and the lines below.
 fn written(ed: &Editor<'_>, node: &Node, target: &Value, place: Place) -> (String, Vec<String>) {
     if let Some(text) = tagged(node, target, false) {
@@ -71,7 +77,7 @@ fn written(ed: &Editor<'_>, node: &Node, target: &Value, place: Place) -> (Strin
     let style = match node.style {
         Style::Single => Style::Single,
         Style::Double => Style::Double,
-        _ if ed.careful => Style::Double,
+        _ if ed.mode == Mode::Careful => Style::Double,
         _ => Style::Plain,
     };
     match (place, target) {
@@ -96,13 +102,13 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
     let (Place::Entry { mark, .. } | Place::Item { mark, .. }) = place else {
         let indent = ed.text[ed.line_start(node.start)..node.start].chars().count();
         let lines = render::block_lines(target, indent);
-        let text = joined(ed, &lines);
+        let text = lines.join(ed.eol);
         return ed.splice(node.start, node.end, text.trim_start_matches(' '));
     };
     let (tail, lines) = written(ed, node, target, place);
     let anchor = ed.anchor(node);
     let marked = |tail: &str| format!(" {anchor}{}", tail.trim_start()).trim_end().to_owned();
-    let block = joined(ed, &lines);
+    let block = lines.join(ed.eol);
     let later = ed.text.get(mark..node.start).is_some_and(|t| t.contains('\n'));
     let body = match node.style {
         Style::Block { body } if !later => Some(body),
@@ -134,7 +140,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         let line = ed.text[mark..line_end].trim_end();
         let props = line.find(" #").map_or(line, |n| &line[..n]).trim_end().len();
         ed.splice(mark, mark + props, marked(&tail));
-        if lines.is_empty() {
+        if lines.is_empty() && node.style == Style::Indented {
+            // Comments above its first line stay there, one behind its last gets a line.
+            let (start, after) = (ed.line_start(node.start), ed.line_after(node.end));
+            let rest = &ed.text[node.end..after];
+            let remark = rest.trim();
+            if remark.is_empty() {
+                ed.splice(start, after, "");
+            } else {
+                let pad = " ".repeat(node.start - start);
+                let blanks = rest.len() - rest.trim_start().len();
+                ed.splice(start, node.end + blanks, pad);
+            }
+        } else if lines.is_empty() {
             ed.splice(mark + line.len(), node.end, "");
         } else {
             let start = ed.line_start(node.start);
@@ -142,10 +160,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         }
         return;
     }
-    let colon = matches!(place, Place::Entry { .. }) && !ed.text[..mark].ends_with(':');
-    if tail.trim().is_empty() || node.style == Style::Empty {
-        let text = format!("{}{}", if colon { ":" } else { "" }, marked(&tail));
-        ed.splice(mark, node.end.max(mark), text);
+    if let Place::Entry { indent, .. } = place
+        && !ed.text[..mark].ends_with(':')
+    {
+        // `? key` without a value.
+        let at = ed.line_after(mark);
+        let first = format!("{}:{}", " ".repeat(indent), marked(&tail));
+        let text: String = [first].into_iter().chain(lines).map(|l| l + ed.eol).collect();
+        return ed.splice(at, at, text);
+    }
+    // The lines below a `-` have to stand under what is behind it.
+    let aligned = !lines.is_empty() && matches!(target, Value::Map(_) | Value::Seq(_));
+    if aligned || node.style == Style::Empty {
+        ed.splice(mark, node.end.max(mark), marked(&tail));
     } else {
         ed.splice(node.head, node.end, marked(&tail).trim_start());
     }

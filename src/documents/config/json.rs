@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
+use super::path::KeyPath;
 use super::tree::{Entry, Item, Kind, MAX_DEPTH, Node, Role, Style};
-use super::value::{KeyPath, Value};
+use super::value::Value;
 use crate::model::{Reason, Refusal};
 
 struct Parser<'a> {
@@ -125,7 +126,7 @@ impl Parser<'_> {
             }
             let key = self.string()?;
             let line = self.line();
-            self.path.0.push(super::value::Step::Key(key.clone()));
+            self.path.0.push(super::path::Step::Key(key.clone()));
             if !keys.insert(key.clone()) {
                 return Err(self.refuse("the key stands twice"));
             }
@@ -158,7 +159,7 @@ impl Parser<'_> {
             return Ok(Kind::Seq(items));
         }
         loop {
-            self.path.0.push(super::value::Step::At(items.len()));
+            self.path.0.push(super::path::Step::At(items.len()));
             let value = self.value()?;
             self.path.0.pop();
             items.push(Item { start: value.start, mark: value.start, value });

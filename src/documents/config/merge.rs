@@ -1,8 +1,9 @@
 //! Three-way merge of config values by key path (merge.md, Config).
 
 use super::lists::{self, Merged};
+use super::path::KeyPath;
 use super::render;
-use super::value::{Index, KeyPath, Value};
+use super::value::{Index, Value};
 use crate::model::Overlap;
 
 /// Longest value shown in an overlap, in characters.
@@ -172,7 +173,8 @@ impl Merger {
     fn arrays(&mut self, s: &[Value], w: &[Value], c: &[Value], at: &KeyPath) -> Vec<Value> {
         if let Some((ids, field)) = identities(&[s, w, c]) {
             let [si, wi, ci] = &ids[..] else { return w.to_vec() };
-            let path = |id: &str| match wi.iter().position(|x| x == id) {
+            let places = Index::new(wi.iter().map(String::as_str));
+            let path = |id: &str| match places.get(id) {
                 Some(i) => at.at(i),
                 None => at.key(&format!("{field}={}", id.get(1..).unwrap_or(""))),
             };

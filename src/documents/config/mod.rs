@@ -10,11 +10,15 @@
 //! stand for, tagged scalars (`!secret x`), dates, `.inf` and `.nan` as strings, `0x10` as 16.
 //! Plain scalars mean what YAML 1.2 says; `0644` is a string (`scalar`).
 
+mod change;
 mod edit;
 mod edit_block;
+mod edit_flow;
 mod json;
+mod keys;
 mod lists;
 mod merge;
+mod path;
 mod render;
 mod rows;
 mod save;
@@ -25,6 +29,7 @@ mod summary;
 mod tree;
 mod value;
 mod yaml;
+mod yaml_walk;
 
 #[cfg(test)]
 mod plan_tests;
@@ -37,10 +42,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub use keys::{get, source_bytes, with_key};
+pub use path::{KeyPath, Step};
 pub use rows::migrate;
 pub use state::ConfigState;
 pub use tree::Form;
-pub use value::{KeyPath, Step, Value};
+pub use value::Value;
 
 use super::{Context, Document, Plan, Refreshed, Save, State, Written};
 use crate::model::{DocId, Reason, Refusal, View};
@@ -84,6 +91,10 @@ fn form_of(view: View) -> Result<Form, Refusal> {
 impl Document for ConfigDocument {
     fn id(&self) -> DocId {
         DocId::Config
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("rows.sql")
     }
 
     fn fresh(&self) -> State {

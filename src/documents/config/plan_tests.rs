@@ -88,6 +88,21 @@ fn reads_back_byte_for_byte() {
     assert_eq!(json(&q.next), mine.replace("1e3", "2"));
 }
 
+/// The same with JSON as the source: YAML comments live in the text of the other name.
+#[test]
+fn comments_of_the_other_name() {
+    let cur = state(Form::Json, "{\"a\":1,\"b\":{\"c\":[1]}}");
+    let mine = "# hand-made\na: 1 # one\nb: {c: [1, 2]} # two\n";
+    let p = whole(Y, Some(&cur), mine, &cur);
+    assert_eq!(yaml(&p.next), mine);
+    assert_eq!(json(&p.next), "{\"a\":1,\"b\":{\"c\":[1,2]}}");
+    let q = whole(J, Some(&p.next), "{\"a\":7,\"b\":{\"c\":[1,2]}}", &p.next);
+    assert_eq!(yaml(&q.next), mine.replace("a: 1", "a: 7"));
+    let r = append(Y, "# more\nd: x # three\n", &q.next).unwrap();
+    assert_eq!(yaml(&r.next), format!("{}# more\nd: x # three\n", yaml(&q.next)));
+    assert_eq!(json(&r.next), "{\"a\":7,\"b\":{\"c\":[1,2]},\"d\":\"x\"}");
+}
+
 #[test]
 fn equal_content_keeps_the_bytes() {
     let cur = state(Form::Yaml, YAML);
@@ -127,6 +142,53 @@ fn disjoint_changes_merge_with_comments_of_both() {
     assert_eq!(yaml(&p.next), mine.replace("'k'", "'z'"));
     assert!(p.overlaps.is_empty());
     assert_eq!(yaml(&p.believed), mine);
+}
+
+/// Layout that a writer changed is kept although it changed no value.
+#[test]
+fn comments_merge_without_values() {
+    let seen = state(Form::Yaml, YAML);
+    let theirs = state(Form::Yaml, &YAML.replace("1.0", "5"));
+    let mine = YAML.replace("# settings", "# my settings\n# of today");
+    let p = whole(Y, Some(&seen), &mine, &theirs);
+    assert_eq!(yaml(&p.next), mine.replace("1.0", "5"));
+    assert_eq!(yaml(&p.believed), mine);
+}
+
+/// Programs that know only doubles do not change numbers, people who edit an id do.
+#[test]
+fn big_numbers() {
+    let cur = state(Form::Yaml, "id: 123456789012345678 # mine\n");
+    for (written, stands) in [
+        ("123456789012345680", "123456789012345678"),
+        ("1.2345678901234568e17", "123456789012345678"),
+        ("123456789012345679", "123456789012345679"),
+        ("5", "5"),
+    ] {
+        let p = whole(J, Some(&cur), &format!("{{\"id\": {written}}}"), &cur);
+        assert_eq!(yaml(&p.next), format!("id: {stands} # mine\n"));
+    }
+}
+
+#[test]
+fn keys_for_commands() {
+    let cur = state(Form::Yaml, YAML);
+    assert_eq!(get(&cur, "koan.budget").unwrap().as_deref(), Some("1.0"));
+    assert_eq!(get(&cur, "tools[1]").unwrap().unwrap(), "{\n  \"id\": \"sh\",\n  \"on\": false\n}");
+    assert_eq!(get(&cur, "koan.nothing").unwrap(), None);
+    assert!(get(&cur, "a..b").is_err());
+    let (view, text) = with_key(&cur, "koan.budget", Some("2.50")).unwrap().unwrap();
+    assert_eq!((view, text), (Y, YAML.replace("1.0", "2.50")));
+    let (_, text) = with_key(&cur, "list[1]", Some("plain text")).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("[a, b, c]", "[a, plain text, c]"));
+    let (_, text) = with_key(&cur, "koan.name", None).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("  name: 'k'\n", ""));
+    assert_eq!(with_key(&cur, "koan.nothing", None).unwrap(), None);
+    assert!(with_key(&cur, "big.x", Some("1")).is_err());
+    let (view, text) = with_key(&doc().fresh(), "a.b", Some("true")).unwrap().unwrap();
+    assert_eq!((view, &*text), (J, "{\n  \"a\": {\n    \"b\": true\n  }\n}\n"));
+    assert_eq!(source_bytes(&cur), YAML.as_bytes());
+    assert!(source_bytes(&doc().fresh()).is_empty());
 }
 
 #[test]
@@ -321,6 +383,11 @@ fn schema_violations() {
     // A blind save need not be complete.
     let p = save_with(&d, Y, None, Written::Whole(b"e: x\n"), &cur).unwrap();
     assert_eq!(yaml(&p.next), "a: 1\ne: x\n");
+    // One that never ends is left off somewhere.
+    let endless = r##"{"allOf": [{"$ref": "#"}, {"$ref": "#"}], "required": ["a"]}"##;
+    std::fs::write(dir.path().join("config.schema.json"), endless).unwrap();
+    assert!(save("a: x\n").is_ok());
+    assert!(save("b: x\n").is_err());
     // A schema that cannot be read refuses nothing.
     std::fs::write(dir.path().join("config.schema.json"), "{broken").unwrap();
     assert!(save("a: x\n").is_ok());
@@ -449,10 +516,15 @@ const TEXTS: &[&str] = &[
     "a:\n- - 1\n  - b: 2\n    c: >\n      x\n      y\n-\n  d: 1\nb:\n",
     "\u{feff}a: 1\r\nb: !t x # é\r\n? c\r\n: - 1\r\n",
     "---\na: |+\n  x\n\n\nb: 'q'\n...\n",
+    "a:\n    b:  1   # one\n\n    # two\n    c:\n        - x   # three\n        # four\n        -   y: 1\n            z: [ 1, 2 ]\n# five\nd: \"two\n  lines\" # six\ne: 'it''s\n\n  more'\n",
+    "a: # one\n\n  # two\n  b: >+ # three\n    x\n\n    y\n\n  # four\n\n  c: !t |2\n     z\n  d: !u {e: 1}\n  f: !v\n    - 1\n# five\n",
+    "{\n  \"a\": 1, # one\n  b: [ # two\n    x, y # three\n  ], # four\n  c: {d: {e: {}}}\n}\n# five\n",
+    "a:\n- b: 1\n  c:\n  - 1\n  - 2\n- - 1\n- {x: 1}\n- |\n  t\n- \n- ~\nd: {}\ne: []\n'f': !!str 1\n",
+    "? a\n: b\n? c\nd :  e\n\"f\":  # two\n  g\nh:\n\n\n  # three\n  i: 1\n\n\n",
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     #[test]
     fn rendering_is_read_back(v in map(value())) {
@@ -513,6 +585,36 @@ proptest! {
         prop_assert!(xy.overlaps.is_empty() && yx.overlaps.is_empty());
     }
 
+    /// Edits do it, without writing the text anew: every comment line that is not inside what
+    /// goes survives.
+    #[test]
+    fn keys_are_changed_by_edits(
+        text in prop::sample::select(TEXTS),
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), prop::option::of(value())),
+            1..3,
+        ),
+    ) {
+        let mut after = tree::read(Form::Yaml, text).unwrap().value;
+        let mut path = KeyPath::default();
+        for (at, new) in changes {
+            let mut paths = vec![KeyPath::default().key("new")];
+            all_paths(&after, &KeyPath::default(), &mut paths);
+            path = at.get(&paths).clone();
+            match new {
+                Some(new) => path.set(&mut after, new).unwrap(),
+                None => { path.unset(&mut after); }
+            }
+        }
+        let out = edit::by_edits(Form::Yaml, text, &after)
+            .or_else(|| text.contains('&').then(|| edit::reach(Form::Yaml, text, &after)));
+        prop_assert!(out.is_some(), "{path}: {after:?}");
+        let out = out.unwrap();
+        for line in text.lines().filter(|l| l.starts_with('#')) {
+            prop_assert!(out.contains(line), "{path}\n{out}");
+        }
+    }
+
     #[test]
     fn any_bytes_give_a_plan_or_a_refusal(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         survives(&bytes)?;
@@ -530,6 +632,20 @@ proptest! {
         let end = (at + len).min(chars.len());
         chars.splice(at..end, new.chars());
         survives(chars.into_iter().collect::<String>().as_bytes())?;
+    }
+}
+
+fn all_paths(v: &Value, at: &KeyPath, out: &mut Vec<KeyPath>) {
+    match v {
+        Value::Map(m) => m.iter().for_each(|(k, v)| {
+            out.push(at.key(k));
+            all_paths(v, &at.key(k), out);
+        }),
+        Value::Seq(s) => s.iter().enumerate().for_each(|(i, v)| {
+            out.push(at.at(i));
+            all_paths(v, &at.at(i), out);
+        }),
+        _ => {}
     }
 }
 

@@ -99,7 +99,6 @@ pub(super) fn flow(value: &Value) -> String {
 
 /// A YAML key.
 pub(super) fn key(text: &str, flow: bool) -> String {
-    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
     scalar::string(text, Style::Plain, flow)
 }
 
@@ -127,6 +126,7 @@ pub(super) fn block_lines(value: &Value, indent: usize) -> Vec<String> {
 /// The lines of `key: value`.
 pub(super) fn entry_lines(k: &str, v: &Value, indent: usize) -> Vec<String> {
     let mut name = key(k, false);
+    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
     if name.chars().count() > 1000 {
         name = format!("? {name}\n{}", " ".repeat(indent));
     }
@@ -157,22 +157,21 @@ pub(super) fn item_lines(v: &Value, indent: usize) -> Vec<String> {
 
 /// What stands behind `key:` or `-` on its line, and the lines below it.
 pub(super) fn after_mark(v: &Value, indent: usize, style: Style) -> (String, Vec<String>) {
-    if let Value::Map(_) | Value::Seq(_) = v {
-        if !is_empty(v) {
-            return (String::new(), block_lines(v, indent + 2));
-        }
+    if let Value::Map(_) | Value::Seq(_) = v
+        && !is_empty(v)
+    {
+        return (String::new(), block_lines(v, indent + 2));
     }
-    if let Value::Str(s) = v {
-        if !matches!(style, Style::Single | Style::Double) {
-            if let Some((header, lines)) = scalar::literal(s) {
-                let pad = " ".repeat(indent + 2);
-                let lines = lines
-                    .into_iter()
-                    .map(|l| if l.is_empty() { String::new() } else { format!("{pad}{l}") })
-                    .collect();
-                return (format!(" {header}"), lines);
-            }
-        }
+    if let Value::Str(s) = v
+        && !matches!(style, Style::Single | Style::Double)
+        && let Some((header, lines)) = scalar::literal(s)
+    {
+        let pad = " ".repeat(indent + 2);
+        let lines = lines
+            .into_iter()
+            .map(|l| if l.is_empty() { String::new() } else { format!("{pad}{l}") })
+            .collect();
+        return (format!(" {header}"), lines);
     }
     (format!(" {}", scalar::inline(v, style, false)), Vec::new())
 }

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::path::KeyPath;
 use super::tree::{Form, Node, read, text_of};
-use super::value::{KeyPath, Value, number};
+use super::value::{Value, number};
 use crate::model::{Reason, Refusal};
 
 /// Deepest chain of `$ref`, `anyOf` and so on; beyond it nothing is checked.
 const MAX_DEPTH: usize = 256;
-/// Most checks of one value; beyond it nothing is checked.
-const MAX_STEPS: usize = 2_000_000;
+/// Most schemas that are applied to one config; beyond it nothing is checked.
+const MAX_STEPS: usize = 1_000_000;
 
 /// A schema.
 #[derive(Debug)]
@@ -146,16 +147,16 @@ impl<'s> Checker<'s> {
             let wanted = names.join(" or ");
             return fault(path, format!("must be {wanted}, not {}", value.type_name()));
         }
-        if let Some(Value::Seq(allowed)) = schema.entry("enum") {
-            if !allowed.iter().any(|a| a.same(value)) {
-                let names: Vec<String> = allowed.iter().take(12).map(Value::canonical).collect();
-                return fault(path, format!("must be one of {}", names.join(", ")));
-            }
+        if let Some(Value::Seq(allowed)) = schema.entry("enum")
+            && !allowed.iter().any(|a| a.same(value))
+        {
+            let names: Vec<String> = allowed.iter().take(12).map(Value::canonical).collect();
+            return fault(path, format!("must be one of {}", names.join(", ")));
         }
-        if let Some(only) = schema.entry("const") {
-            if !only.same(value) {
-                return fault(path, format!("must be {}", only.canonical()));
-            }
+        if let Some(only) = schema.entry("const")
+            && !only.same(value)
+        {
+            return fault(path, format!("must be {}", only.canonical()));
         }
         Ok(())
     }
@@ -204,10 +205,10 @@ impl<'s> Checker<'s> {
         depth: usize,
     ) -> Result<(), Fault> {
         for name in list(schema.entry("required")) {
-            if let Value::Str(name) = name {
-                if value.entry(name).is_none() {
-                    return fault(path, format!("the key {name:?} is missing"));
-                }
+            if let Value::Str(name) = name
+                && value.entry(name).is_none()
+            {
+                return fault(path, format!("the key {name:?} is missing"));
             }
         }
         let properties = schema.entry("properties");
@@ -262,10 +263,10 @@ impl<'s> Checker<'s> {
                 );
             }
         }
-        if let Some(not) = schema.entry("not") {
-            if self.check(not, value, path, depth + 1).is_ok() {
-                return fault(path, "is of a form that is not allowed");
-            }
+        if let Some(not) = schema.entry("not")
+            && self.check(not, value, path, depth + 1).is_ok()
+        {
+            return fault(path, "is of a form that is not allowed");
         }
         Ok(())
     }
@@ -298,10 +299,10 @@ impl SchemaFile {
             }
         };
         let stat = (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
-        if let Some((known, schema)) = &*last {
-            if *known == stat {
-                return schema.clone();
-            }
+        if let Some((known, schema)) = &*last
+            && *known == stat
+        {
+            return schema.clone();
         }
         let schema = match std::fs::read(&self.path)
             .map_err(|e| e.to_string())

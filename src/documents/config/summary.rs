@@ -1,6 +1,7 @@
 //! One line about a change, for the history.
 
-use super::value::{Index, KeyPath, Value};
+use super::path::KeyPath;
+use super::value::{Index, Value};
 
 /// Most key paths that are named.
 const NAMED: usize = 4;

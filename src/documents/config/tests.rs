@@ -1,8 +1,9 @@
 //! Tests of texts and edits.
 
 use super::edit::reach;
+use super::path::KeyPath;
 use super::tree::{Form, read};
-use super::value::{KeyPath, Value};
+use super::value::Value;
 
 fn json(text: &str) -> Value {
     read(Form::Json, text).unwrap().value
@@ -89,7 +90,8 @@ fn keys_come_and_go() {
         "# top\na: 1 # one\n# about m\nm:\n  # first\n  x: 1\n  y: 2 # why\n  z:\n    k:\n      - 1\no: null\n# end\n",
     );
     yaml("m:\n  x: 1\nn: 2\n", &[("m.x", "")], "m: {}\nn: 2\n");
-    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c # d\nn: 2\n");
+    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c\n  # d\nn: 2\n");
+    yaml("m:\n  # one\n  x: 1\n# n\nn: 2\n", &[("m.x", "")], "m: {}\n  # one\n# n\nn: 2\n");
     yaml("m:\n  x: 1\n  y: 2\n", &[("m", "5")], "m: 5\n");
     yaml("m: 1 # c\nn: 2\n", &[("m", "{\"a\": 1}")], "m: # c\n  a: 1\nn: 2\n");
     yaml("m:\n  x: 1\nn: 2\n", &[("m.z", "3"), ("n", "")], "m:\n  x: 1\n  z: 3\n");
@@ -110,6 +112,16 @@ fn block_sequences() {
     yaml("l:\n- a: 1\n  b: 2 # c\n- a: 3\n", &[("l[0].a", "")], "l:\n- b: 2 # c\n- a: 3\n");
     yaml("l:\n- a: 1\n  b: 2 # c\n", &[("l[0].c", "4")], "l:\n- a: 1\n  b: 2 # c\n  c: 4\n");
     yaml("l:\n- - 1\n  - 2\n- x\n", &[("l[0][2]", "3")], "l:\n- - 1\n  - 2\n  - 3\n- x\n");
+    yaml(
+        "l: # c\n  # one\n  - a # A\n",
+        &[("l", "[7, \"a\"]")],
+        "l: # c\n  # one\n  - 7\n  - a # A\n",
+    );
+    yaml(
+        "l:\n- - 1\n",
+        &[("l[0]", "[{\"x\": 1, \"z\": 2}, 1]")],
+        "l:\n- - x: 1\n    z: 2\n  - 1\n",
+    );
     yaml("l:\n- a\n", &[("l[0]", "")], "l: []\n");
     yaml("l:\n- a\n- b\n", &[("l[0]", "{\"x\": 1, \"z\": 2}")], "l:\n- x: 1\n  z: 2\n- b\n");
     yaml("l:\n- x: 1\n  y: 2\n- b\n", &[("l[0]", "7")], "l:\n- 7\n- b\n");
@@ -141,22 +153,22 @@ fn flow_style() {
 
 #[test]
 fn anchors_and_merges() {
-    let text = "base: &b\n  x: 1\n  y: 2\nuse:\n  <<: *b # merge\n  z: 3\nalso: *b\n";
+    let text = "base: &b\n  x: 1\n  k: 2\nuse:\n  <<: *b # merge\n  z: 3\nalso: *b\n";
     yaml(
         text,
         &[("use.x", "9")],
-        "base: &b\n  x: 1\n  y: 2\nuse:\n  <<: *b # merge\n  z: 3\n  x: 9\nalso: *b\n",
+        "base: &b\n  x: 1\n  k: 2\nuse:\n  <<: *b # merge\n  z: 3\n  x: 9\nalso: *b\n",
     );
     yaml(
         text,
         &[("use.z", "4"), ("also", "{\"x\": 1}")],
-        "base: &b\n  x: 1\n  y: 2\nuse:\n  <<: *b # merge\n  z: 4\nalso:\n  x: 1\n",
+        "base: &b\n  x: 1\n  k: 2\nuse:\n  <<: *b # merge\n  z: 4\nalso:\n  x: 1\n",
     );
     // The base alone changes: what used it keeps its old values.
     let out = edited(Form::Yaml, text, &[("base.x", "5")]);
     assert!(out.contains("x: 5"), "{out}");
-    let out = edited(Form::Yaml, text, &[("base", "")]);
-    assert!(out.contains("use:"), "{out}");
+    // The anchor goes: what needs it is written out.
+    yaml(text, &[("base", "")], "use:\n  z: 3\n  x: 1\n  k: 2\nalso:\n  x: 1\n  k: 2\n");
 }
 
 #[test]
@@ -183,4 +195,30 @@ fn json_edits() {
         &[("b", "{\"c\": 1}")],
         "{\r\n\t\"a\": 1,\r\n\t\"b\": {\r\n\t\t\"c\": 1\r\n\t}\r\n}",
     );
+}
+
+#[test]
+fn long_keys_and_strings() {
+    let long = "k ".repeat(1500) + "k";
+    let v = json(&format!("{{\"a\": {{\"{long}\": \"{long}\", \"b\": [{{\"{long}\": 1}}]}}}}"));
+    for start in ["{}\n", "a:\n  x: 1\n", "a: {x: 1}\n"] {
+        let out = reach(Form::Yaml, start, &v);
+        assert!(read(Form::Yaml, &out).unwrap().value.same(&v), "{start}");
+    }
+}
+
+#[test]
+fn lists_of_maps_by_identity_keep_their_lines() {
+    let text = "tools: # all\n  # the web\n  - name: web # W\n    args: [a, b] # A\n\n  # the shell\n  - name: sh # S\n    on: yes\n\n# end\n";
+    yaml(
+        text,
+        &[("tools[0].args[2]", "\"c\""), ("tools[2]", "{\"name\": \"py\"}")],
+        "tools: # all\n  # the web\n  - name: web # W\n    args: [a, b, c] # A\n\n  # the shell\n  - name: sh # S\n    on: yes\n  - name: py\n\n# end\n",
+    );
+    yaml(
+        text,
+        &[("tools[0]", "")],
+        "tools: # all\n  # the web\n\n  # the shell\n  - name: sh # S\n    on: yes\n\n# end\n",
+    );
+    yaml(text, &[("tools[1].on", "true")], &text.replace("on: yes", "on: true"));
 }

@@ -48,7 +48,7 @@ fn list_all(dir: &DirHandle) -> Result<Vec<DirEntry>, Errno> {
         let up_from_root = name == ".." && dir.inode.node == ROOT;
         out.push(DirEntry {
             ino: if up_from_root { dir.inode.key.ino } else { entry.ino() },
-            kind: kind(entry.file_type()),
+            kind: kind(dir, name, entry.file_type()),
             name: name.to_owned(),
             next: out.len() as i64 + 1,
         });
@@ -56,8 +56,14 @@ fn list_all(dir: &DirHandle) -> Result<Vec<DirEntry>, Errno> {
     Ok(out)
 }
 
-fn kind(kind: rustix::fs::FileType) -> FileType {
-    // A file system that does not tell the kind here is rare, and then `d_type` says
-    // "regular" until the name is looked up.
-    super::attr::kind(kind.as_raw_mode())
+/// Some file systems do not tell the kind here; programs that walk a tree rely on it.
+fn kind(dir: &DirHandle, name: &OsStr, kind: rustix::fs::FileType) -> FileType {
+    if kind != rustix::fs::FileType::Unknown {
+        return super::attr::kind(kind.as_raw_mode());
+    }
+    if name == "." || name == ".." {
+        return FileType::Directory;
+    }
+    let st = super::beneath::stat_child(&dir.file, name);
+    st.map_or(FileType::Regular, |st| super::attr::kind(u32::from(st.stx_mode)))
 }

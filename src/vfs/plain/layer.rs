@@ -42,8 +42,13 @@ impl Plain {
             generation: inode.generation,
             attr: attr::of(st),
             attr_ttl: TTL,
-            // Documents come and go in the root without the kernel's doing.
-            entry_ttl: if parent == ROOT { Duration::ZERO } else { TTL },
+            // Documents come and go in the root without the kernel's doing; a directory's name
+            // is never a document's.
+            entry_ttl: if parent == ROOT && inode.kind != FileType::Directory {
+                Duration::ZERO
+            } else {
+                TTL
+            },
         }
     }
 

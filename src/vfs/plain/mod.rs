@@ -19,13 +19,14 @@ mod dirs;
 mod handles;
 mod layer;
 mod nodes;
+mod ports;
 #[cfg(test)]
 mod tests;
 mod xattr;
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub const FIRST_NODE: Node = nodes::FIRST;
 
 /// The files of a directory.
 pub struct Plain {
+    /// The store's directory (`O_PATH`).
+    root: OwnedFd,
     nodes: Nodes,
     handles: Handles,
     /// The daemon is root: files are made as the caller.
@@ -72,6 +75,7 @@ impl Plain {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(store, flags, Mode::empty())?;
         Ok(Plain {
+            root: rustix::io::fcntl_dupfd_cloexec(&root, 3)?,
             nodes: Nodes::new(root, budget)?,
             handles: Handles::default(),
             privileged: rustix::process::geteuid().is_root(),

@@ -97,6 +97,7 @@ fn create_write_read_and_look_up() {
     assert!(matches!(f.plain.read(&f.me, node, fh, 0, 1), Err(Error::BadHandle)));
 
     let dir = f.mkdir(ROOT, "d");
+    assert_eq!(f.look(ROOT, "d").unwrap().entry_ttl, Duration::from_secs(1));
     let (below, _) = f.create(dir, "b");
     let entry = f.look(dir, "b").unwrap();
     assert_eq!((entry.node, entry.entry_ttl), (below, Duration::from_secs(1)));

@@ -1,0 +1,45 @@
+# instancefs. `make help` lists the targets.
+
+PREFIX ?= /usr/local
+CARGO ?= cargo
+DESTDIR ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test check fmt bench install uninstall soak clean-mounts
+
+help: ## This list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+run: ## Install what is missing, build, and mount an example instance at ./instance
+	@scripts/run.sh
+
+build: ## Build everything (debug)
+	$(CARGO) build --workspace --all-targets
+
+test: ## Install what is missing, build, and run every test, mount tests included
+	@scripts/test.sh
+
+check: ## Format, lints, layers, documentation, licences
+	@scripts/check.sh
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+bench: ## Measure the mount against the disk and plain SQLite (WRITE=1 keeps the table in docs)
+	$(CARGO) build --release --workspace --bins
+	$${CARGO_TARGET_DIR:-target}/release/bench $(if $(WRITE),--write) $(BENCH_ARGS)
+
+soak: ## Random work with kill -9 for MINUTES (default 10), seed SEED
+	$(CARGO) build --release --workspace --bins
+	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
+install: ## Build and install the binary under PREFIX (default /usr/local)
+	$(CARGO) build --release --bin instancefs
+	install -d "$(DESTDIR)$(PREFIX)/bin"
+	install -m 755 "$${CARGO_TARGET_DIR:-target}/release/instancefs" "$(DESTDIR)$(PREFIX)/bin/instancefs"
+
+uninstall: ## Remove what `make install` installed
+	rm -f "$(DESTDIR)$(PREFIX)/bin/instancefs"
+
+clean-mounts: ## Unmount what a broken test run left mounted
+	@scripts/clean-mounts.sh

@@ -1,0 +1,183 @@
+//! A Python process that does one step at a time.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::Actor;
+
+/// The longest that one step may take.
+const STEP_LIMIT: Duration = Duration::from_secs(40);
+
+/// A Python process in a session of its own that is told step by step what to do. `os`, `sys`,
+/// `json`, `time`, `fcntl`, `mmap`, `struct`, `errno` and `stat` are imported.
+pub struct Python {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    answers: Receiver<String>,
+}
+
+/// The exception that a step raised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PyError {
+    /// The class, such as `OSError`.
+    pub kind: String,
+    /// Its `errno`, 0 when it has none.
+    pub errno: i32,
+    /// Its text.
+    pub text: String,
+}
+
+impl Actor {
+    /// Starts a Python process that waits for steps.
+    pub fn python_steps(&self) -> Python {
+        let mut command = self.command("python3");
+        command.arg("-u").arg(crate::programs_dir().join("steps.py"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("python3");
+        let stdin = child.stdin.take();
+        let stdout = child.stdout.take().expect("piped");
+        let (send, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Python { child, stdin, answers }
+    }
+}
+
+impl Python {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Begins a step without waiting for its answer ([`Python::finish`] does).
+    #[track_caller]
+    pub fn begin(&mut self, code: &str) {
+        self.send(&json!({ "run": code }));
+    }
+
+    /// Waits for the answer to [`Python::begin`].
+    #[track_caller]
+    pub fn finish(&mut self) -> Result<(), PyError> {
+        self.answer().map(|_| ())
+    }
+
+    /// Whether the step that was begun has not answered for `time`.
+    pub fn blocks_for(&mut self, time: Duration) -> bool {
+        matches!(self.answers.recv_timeout(time), Err(RecvTimeoutError::Timeout))
+    }
+
+    #[track_caller]
+    fn send(&mut self, step: &Value) {
+        let stdin = self.stdin.as_mut().expect("python was ended");
+        writeln!(stdin, "{step}").expect("python has gone");
+    }
+
+    #[track_caller]
+    fn answer(&mut self) -> Result<Value, PyError> {
+        let line = match self.answers.recv_timeout(STEP_LIMIT) {
+            Ok(line) => line,
+            Err(error) => panic!("no answer from a python step: {error}"),
+        };
+        let mut answer: Value = serde_json::from_str(&line).expect("answer of steps.py");
+        match answer.get("error").and_then(Value::as_str) {
+            None => Ok(answer["value"].take()),
+            Some(kind) => Err(PyError {
+                kind: kind.to_owned(),
+                errno: answer["errno"].as_i64().unwrap_or(0) as i32,
+                text: answer["text"].as_str().unwrap_or_default().to_owned(),
+            }),
+        }
+    }
+
+    /// Runs statements; an exception is given back.
+    #[track_caller]
+    pub fn attempt(&mut self, code: &str) -> Result<(), PyError> {
+        self.send(&json!({ "run": code }));
+        self.answer().map(|_| ())
+    }
+
+    /// Runs statements that must succeed.
+    #[track_caller]
+    pub fn run(&mut self, code: &str) {
+        if let Err(error) = self.attempt(code) {
+            panic!("{code}\n{error:?}");
+        }
+    }
+
+    /// Runs statements that must raise an `OSError`, and gives its errno.
+    #[track_caller]
+    pub fn errno(&mut self, code: &str) -> i32 {
+        match self.attempt(code) {
+            Err(error) if error.errno != 0 => error.errno,
+            other => panic!("should have failed with an errno: {code}\n{other:?}"),
+        }
+    }
+
+    /// Runs statements and gives the errno of the `OSError` that they raised, 0 if none.
+    #[track_caller]
+    pub fn outcome(&mut self, code: &str) -> i32 {
+        self.attempt(code).map_or_else(|error| error.errno, |()| 0)
+    }
+
+    /// Evaluates an expression.
+    #[track_caller]
+    pub fn eval(&mut self, expression: &str) -> Value {
+        self.send(&json!({ "eval": expression }));
+        self.answer().unwrap_or_else(|error| panic!("{expression}\n{error:?}"))
+    }
+
+    /// Evaluates an expression that is a text or bytes.
+    #[track_caller]
+    pub fn text(&mut self, expression: &str) -> String {
+        let value = self.eval(expression);
+        value.as_str().unwrap_or_else(|| panic!("{expression} is {value}")).to_owned()
+    }
+
+    /// Evaluates an expression that is an integer.
+    #[track_caller]
+    pub fn int(&mut self, expression: &str) -> i64 {
+        let value = self.eval(expression);
+        value.as_i64().unwrap_or_else(|| panic!("{expression} is {value}"))
+    }
+
+    /// Kills it as `kill -9` does, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("kill");
+        self.reap();
+    }
+
+    /// Lets it end by itself (end of input), as a program that forgot to close its files.
+    pub fn end(&mut self) {
+        self.stdin = None;
+        self.reap();
+    }
+
+    fn reap(&mut self) {
+        crate::eventually("end of python", || match self.child.try_wait() {
+            Ok(None) => None,
+            _ => Some(()),
+        });
+    }
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.child.kill();
+        for _ in 0..200 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Tests of the promises in docs/SEMANTICS.md on a real mount with real programs. Each file is
+//! one group of promises; docs/SEMANTICS.md says which test proves which sentence.
+
+mod append;
+mod commands;
+mod config;
+mod crash;
+mod harness;
+mod leaving;
+mod merge;
+mod names;
+mod outside;
+mod plain;
+mod programs;
+mod reads;
+mod refused;
+mod rmw;
+mod saves;
+mod seen;
+mod verbatim;

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Installs what building and testing need, if it is missing.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib.sh
+need_rust
+need_fuse
+need sqlite3:sqlite3 jq:jq vim:vim python3:python3 node:nodejs git:git perl:perl script:bsdutils \
+  ps:procps flock:util-linux
+need_cargo nextest || die "cargo-nextest cannot be installed"

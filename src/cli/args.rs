@@ -1,0 +1,200 @@
+//! What can be typed. Nothing here is resolved: paths are as given, `target.rs` finds out
+//! what they mean.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Mounts an agent's instance directory so that missions.md and config.json are live views
+/// of SQLite and every save is one validated, merged transaction.
+#[derive(Debug, Parser)]
+#[command(
+    name = "instancefs",
+    version,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  instancefs adopt ~/agent/instance --mount    an existing directory, in place
+  instancefs init ~/state                      a new store
+  instancefs mount ~/state ~/instance          show it
+  echo '- fix login' >> ~/instance/missions.md
+  instancefs status ~/instance
+  instancefs unmount ~/instance
+
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 conflict (somebody else has it)."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+
+    /// The instance: a store, a mount, or a path in one of them [default: the nearest one at
+    /// or above the current directory]
+    #[arg(short = 'C', global = true, value_name = "PATH", env = "INSTANCEFS_DIR")]
+    pub instance: Option<OsString>,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a new store, with what a directory holds if wanted
+    Init(Init),
+    /// Show a store as a directory
+    Mount(Mount),
+    /// Take a mount away; the store is then an ordinary directory
+    Unmount(Unmount),
+    /// Say what is mounted, how it is, and what was refused
+    Status(Status),
+    /// Turn an existing instance directory into a store, in place
+    Adopt(Adopt),
+    /// Turn an adopted directory back into an ordinary one
+    Eject(Eject),
+    /// Copy an instance into an ordinary directory
+    Export(Export),
+    /// Print the reference of all commands as Markdown
+    #[command(hide = true)]
+    MarkdownHelp,
+}
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+missions.md, missions-quarantine.md, config.json and config.yaml are read once and become
+documents; a missions.db of Kōan's schema is taken over as it is. Everything else is copied
+with modes, times, links and attributes. DIR is only read. The answer counts what was taken
+in and lists every line that is kept as layout because it is no mission. An interrupted run
+can be repeated.
+
+Examples:
+  instancefs init ~/state
+  instancefs init ~/state --from ~/agent/instance")]
+pub struct Init {
+    /// The new store: a directory that does not exist or is empty
+    pub store: PathBuf,
+    /// Take in what is in this directory
+    #[arg(long, value_name = "DIR")]
+    pub from: Option<PathBuf>,
+}
+
+/// Arguments of `mount`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Returns 0 when the mount answers. Otherwise nothing is left mounted. A dead mount of ours at
+that place is cleaned away first. One daemon serves a store: a second one is told the pid of
+the first and exits 3. SIGTERM and SIGINT unmount and write the documents out.
+
+Examples:
+  instancefs mount ~/state ~/instance
+  instancefs mount ~/state ~/instance --foreground    for a service manager
+  sudo instancefs mount /srv/state /srv/instance --allow-other")]
+pub struct Mount {
+    /// The store
+    pub store: PathBuf,
+    /// An existing, empty directory
+    pub mountpoint: PathBuf,
+    /// Stay in the foreground and log to standard error
+    #[arg(long, short = 'f')]
+    pub foreground: bool,
+    /// Other users may enter; the kernel checks permissions
+    #[arg(long)]
+    pub allow_other: bool,
+    /// Nothing can be changed through the mount
+    #[arg(long)]
+    pub read_only: bool,
+    /// Say through this descriptor how the start ended
+    #[arg(long, hide = true, value_name = "FD")]
+    pub ready_fd: Option<i32>,
+}
+
+/// Arguments of `unmount`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Waits until the daemon has written the documents out and ended. A mount that programs still
+use is left alone, and they are named. A dead mount is cleaned away.
+
+Examples:
+  instancefs unmount ~/instance
+  instancefs unmount ~/instance --force    also while programs use it")]
+pub struct Unmount {
+    /// The mount point, or the store [default: as -C]
+    pub mountpoint: Option<PathBuf>,
+    /// Also while programs use it; what they have not saved goes to NAME.unsaved-PID
+    #[arg(long, visible_alias = "lazy")]
+    pub force: bool,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Works with and without a running daemon.
+
+Examples:
+  instancefs status
+  instancefs status ~/instance --json | jq .documents")]
+pub struct Status {
+    /// A store, a mount, or a path in one of them [default: as -C]
+    pub path: Option<PathBuf>,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `adopt`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+DIR becomes DIR.store and an empty DIR takes its place as the mount point. The swap is one
+rename, and everything before it only adds files, so an interrupted run loses nothing and can
+be repeated. Programs that work in DIR should be stopped first: they would go on in DIR.store.
+
+Examples:
+  instancefs adopt ~/agent/instance --mount
+  instancefs adopt ~/agent/instance && instancefs mount ~/agent/instance.store ~/agent/instance")]
+pub struct Adopt {
+    /// An existing instance directory
+    pub dir: PathBuf,
+    /// Mount it right away
+    #[arg(long)]
+    pub mount: bool,
+}
+
+/// Arguments of `eject`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The documents are written out, DIR.store takes the place of the empty DIR in one rename, and
+our private files go. An interrupted run can be repeated. missions.db stays: it holds the rows
+for programs that use it, and in tables that begin with ifs_ the history, so that a later
+adopt goes on where it was. With --purge those tables go, and missions.db too if it was made
+by instancefs.
+
+Examples:
+  instancefs eject ~/agent/instance
+  instancefs eject ~/agent/instance --purge")]
+pub struct Eject {
+    /// The mount point that adopt made
+    pub dir: PathBuf,
+    /// Remove our tables, and the database if it is ours
+    #[arg(long)]
+    pub purge: bool,
+    /// Also while programs use the mount
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Works with and without a running mount. The copy is one state of the database, with the
+documents written out as they are in it.
+
+Examples:
+  instancefs export ~/state /backup/instance-today
+  instancefs export ~/instance /backup/instance-today    a mount is as good")]
+pub struct Export {
+    /// The store, a mount, or a path in one of them
+    pub store: PathBuf,
+    /// The copy: a directory that does not exist or is empty
+    pub dir: PathBuf,
+}

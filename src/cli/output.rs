@@ -1,0 +1,74 @@
+//! What commands print. Names and texts come from files and rows that anybody may have
+//! written, so control characters are shown, not sent to the terminal (semantics section 9).
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use super::failure::Failure;
+
+/// The text on one line, with control characters and characters that change the direction
+/// of writing as escapes.
+pub fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            c if c.is_control() && (c as u32) < 0x100 => {
+                let _ = write!(out, "\\x{:02x}", c as u32);
+            }
+            c if c.is_control() || turns => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Prints one line on standard output. A reader that is gone (`| head`) is not an error.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{}", shown(text));
+}
+
+/// Prints text as it is, for `--json` and generated pages.
+pub fn raw(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Prints a remark on standard error that does not change the outcome.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "instancefs: {}", shown(text));
+}
+
+/// Prints why a command failed.
+pub fn failure(failure: &Failure) {
+    let mut err = std::io::stderr().lock();
+    let _ = writeln!(err, "instancefs: {}", shown(&failure.message));
+    if let Some(hint) = &failure.hint {
+        let _ = writeln!(err, "  hint: {}", shown(hint));
+    }
+}
+
+/// `1 file`, `2 files`.
+pub fn count(n: u64, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_what_would_act_on_a_terminal() {
+        assert_eq!(shown("a\x1b[31mb\u{9b}c\nd\te"), "a\\x1b[31mb\\x9bc\\nd\\te");
+        assert_eq!(shown("x\u{202e}y ✅ é"), "x\\u{202e}y ✅ é");
+    }
+
+    #[test]
+    fn counts_in_words() {
+        assert_eq!((count(1, "file"), count(0, "file")), ("1 file".into(), "0 files".into()));
+    }
+}

@@ -1,0 +1,82 @@
+//! An open store with its documents.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::copy;
+use super::error::{DaemonError, Result};
+use super::journal::Marker;
+use super::names;
+use crate::documents::Document;
+use crate::documents::config::ConfigDocument;
+use crate::documents::live::Live;
+use crate::documents::missions::Missions;
+use crate::documents::quarantine::Quarantine;
+use crate::model::{Clock, SystemClock};
+use crate::store::{Options, Store};
+
+/// An open store with its documents.
+pub struct Instance {
+    /// The store's directory.
+    pub dir: PathBuf,
+    /// The database.
+    pub store: Arc<Store>,
+    /// The documents.
+    pub live: Arc<Live>,
+}
+
+impl Instance {
+    /// Opens the store in `dir`. The caller holds its lock.
+    pub fn open(dir: &Path) -> Result<Instance> {
+        Instance::with(dir, Store::open(dir, Options::default())?)
+    }
+
+    /// Opens the store in `dir` to look at it: nothing is written, no lock is needed.
+    pub fn look(dir: &Path) -> Result<Instance> {
+        Instance::with(dir, Store::open(dir, Options { read_only: true, ..Options::default() })?)
+    }
+
+    /// The documents of an open store.
+    pub fn with(dir: &Path, store: Store) -> Result<Instance> {
+        let store = Arc::new(store);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let live = Live::open(Arc::clone(&store), kinds(dir), clock)?;
+        Ok(Instance { dir: dir.to_owned(), store, live: Arc::new(live) })
+    }
+}
+
+/// The document kinds of a store.
+fn kinds(dir: &Path) -> Vec<Arc<dyn Document>> {
+    vec![
+        Arc::new(Missions::default()),
+        Arc::new(Quarantine),
+        Arc::new(ConfigDocument::new(Some(dir.to_owned()), None)),
+    ]
+}
+
+/// Whether a directory is a store: it says so, or its database has our tables.
+pub fn is_store(dir: &Path) -> bool {
+    let database = dir.join(names::DATABASE);
+    if !copy::is_database(&database) {
+        return false;
+    }
+    if matches!(Marker::read(dir), Ok(Some(_))) {
+        return true;
+    }
+    let options = Options { read_only: true, ..Options::default() };
+    Store::open(dir, options).is_ok_and(|store| !store.bare())
+}
+
+/// Fails with a reason when a directory is no store.
+pub fn expect_store(dir: &Path) -> Result<()> {
+    let reason = if !dir.exists() {
+        "no such directory"
+    } else if !dir.is_dir() {
+        "not a directory"
+    } else if is_store(dir) {
+        return Ok(());
+    } else {
+        "not a store of instancefs"
+    };
+    Err(DaemonError::NotAStore { path: dir.to_owned(), reason: reason.to_owned() })
+}

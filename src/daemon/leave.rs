@@ -1,0 +1,111 @@
+//! The asking side of `unmount`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::control::{Answer, Connection, Request};
+use super::error::{DaemonError, MountpointProblem, Result, io};
+use super::{lock, mounts, users};
+
+/// How long the daemon may take to answer, and to write the documents out.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Takes the mount away and waits until its daemon has ended. Returns what did not go as it
+/// should, one line each. A dead mount is cleaned away. Without `force` a mount that is used
+/// stays ([`DaemonError::Busy`]).
+pub fn unmount(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<String>> {
+    let Some(mut daemon) = Connection::open(store) else {
+        return without_daemon(store, mountpoint, force);
+    };
+    daemon.ask(&Request::Unmount { force })?;
+    let silent =
+        |message: &str| DaemonError::Silent { path: store.to_owned(), message: message.to_owned() };
+    let mut left = None;
+    loop {
+        match daemon.answer(PATIENCE)? {
+            Some(Answer::Leaving { .. }) => {}
+            Some(Answer::Left { warnings }) => left = Some(warnings),
+            Some(Answer::Busy) => {
+                let pids = users::of(mountpoint);
+                return Err(DaemonError::Busy { path: mountpoint.to_owned(), pids });
+            }
+            Some(Answer::Failed { message }) => {
+                return Err(DaemonError::Daemon { path: mountpoint.to_owned(), message });
+            }
+            Some(Answer::Status { .. }) => {}
+            None => break,
+        }
+    }
+    let Some(warnings) = left else {
+        return Err(silent("the daemon ended before the documents were written out"));
+    };
+    wait_until_free(store)?;
+    Ok(warnings)
+}
+
+/// No daemon listens: the mount is dead, or somebody holds the store without serving it.
+fn without_daemon(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<String>> {
+    if let Some(holder) = lock::holder(store)
+        && !force
+    {
+        return Err(DaemonError::Silent {
+            path: store.to_owned(),
+            message: format!("process {} holds it and does not answer", holder.pid),
+        });
+    }
+    detach_dead(mountpoint)?;
+    Ok(vec!["the daemon was gone; the documents are written out at the next mount".to_owned()])
+}
+
+/// Takes dead mounts of ours away from a mount point, all that lie on each other.
+pub fn detach_dead(mountpoint: &Path) -> Result<()> {
+    crate::fuse::detach_dead(mountpoint)
+        .map(drop)
+        .map_err(|source| DaemonError::Mount { path: mountpoint.to_owned(), source })
+}
+
+/// Waits until the daemon, which has done everything, has ended.
+fn wait_until_free(store: &Path) -> Result<()> {
+    let until = Instant::now() + PATIENCE;
+    while let Some(holder) = lock::holder(store) {
+        if Instant::now() > until {
+            return Err(DaemonError::Silent {
+                path: store.to_owned(),
+                message: format!("process {} does not end", holder.pid),
+            });
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// Fails unless a mount may be put there: an existing, empty directory without a mount of ours
+/// that answers. A dead one is taken away.
+pub fn make_room(mountpoint: &Path, store: &Path) -> Result<()> {
+    let problem = |problem| DaemonError::Mountpoint { path: mountpoint.to_owned(), problem };
+    let there = mounts::at(mountpoint).map_err(io(mountpoint, "cannot look for mounts"))?;
+    if let Some(mount) = there {
+        match mounts::probe(mountpoint, Duration::from_secs(5)) {
+            mounts::Liveness::Dead => detach_dead(mountpoint)?,
+            mounts::Liveness::Alive | mounts::Liveness::Silent => {
+                return Err(problem(MountpointProblem::InUse(mount.store.display().to_string())));
+            }
+        }
+    }
+    if mountpoint.starts_with(store) || store.starts_with(mountpoint) {
+        return Err(problem(MountpointProblem::Nested));
+    }
+    match std::fs::read_dir(mountpoint) {
+        Ok(mut entries) => match entries.next() {
+            None => Ok(()),
+            Some(_) => Err(problem(MountpointProblem::NotEmpty)),
+        },
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            Err(problem(MountpointProblem::Missing))
+        }
+        Err(e) if e.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(problem(MountpointProblem::NotADirectory))
+        }
+        Err(e) => Err(io(mountpoint, "cannot read")(e)),
+    }
+}

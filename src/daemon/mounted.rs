@@ -1,0 +1,221 @@
+//! The file system of an open store: plain files, the tree above them, the kernel above both.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::error::{DaemonError, Result};
+use super::instance::Instance;
+use super::ports::{LiveDocuments, StoreMemory};
+use super::serve::{Event, Settings};
+use super::status::{self, Running};
+use crate::documents::live::Live;
+use crate::fuse::{Mount, MountError, MountOptions};
+use crate::model::{SystemClock, Via, View};
+use crate::vfs::plain::Plain;
+use crate::vfs::processes::System;
+use crate::vfs::report::Status;
+use crate::vfs::{Layer, Options, Parts, Tree};
+
+/// How long an unused mount may take to become free: handles are closed behind their program's
+/// back.
+const UNMOUNT: Duration = Duration::from_secs(1);
+/// How long requests that are under way may take at the end.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// A mounted store.
+pub struct Mounted {
+    mount: Arc<Mount>,
+    tree: Arc<Tree>,
+    reporter: Arc<Reporter>,
+}
+
+impl Mounted {
+    /// Mounts. `events` is told when the session ends.
+    pub fn start(
+        instance: &Instance,
+        settings: &Settings,
+        running: Running,
+        events: Sender<Event>,
+    ) -> Result<Mounted> {
+        let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
+        let tree = Arc::new(tree(instance, settings)?);
+        let layer: Arc<dyn Layer> = Arc::clone(&tree) as Arc<dyn Layer>;
+        let options = MountOptions {
+            allow_other: settings.allow_other,
+            read_only: settings.read_only,
+            fsname: settings.store.to_string_lossy().into_owned(),
+        };
+        let mount = Arc::new(Mount::new(layer, &settings.mountpoint, &options).map_err(failed)?);
+        let watched = Arc::clone(&mount);
+        let watch = move || {
+            watched.wait();
+            // Nobody listens when the daemon ended it itself.
+            let _ = events.send(Event::Ended);
+        };
+        let started = std::thread::Builder::new().name("session-end".into()).spawn(watch);
+        if let Err(source) = started {
+            return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
+        }
+        let point = settings.mountpoint.clone();
+        notify(&instance.live, &mount, point).map_err(|source| {
+            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
+        })?;
+        let reporter = Arc::new(Reporter {
+            store: settings.store.clone(),
+            live: Arc::downgrade(&instance.live),
+            mount: Arc::downgrade(&mount),
+            running,
+        });
+        let writer = Arc::clone(&reporter);
+        tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
+        Ok(Mounted { mount, tree, reporter })
+    }
+
+    /// What is due: appends of long-lived handles.
+    pub fn tick(&self) {
+        self.tree.tick();
+    }
+
+    /// The state of the instance, see `status.rs`.
+    pub fn status(&self) -> Result<Value> {
+        self.reporter.describe(&self.tree.status())
+    }
+
+    /// Waits until the mount answers.
+    pub fn ready(&self, patience: Duration) -> Result<()> {
+        self.mount
+            .ready(patience)
+            .map_err(|source| DaemonError::Mount { path: self.mount.point().to_owned(), source })
+    }
+
+    /// Takes the mount out of the tree unless it is in use.
+    pub fn unmount(&self) -> std::result::Result<(), MountError> {
+        self.mount.unmount(UNMOUNT)
+    }
+
+    /// Finishes what is in flight, keeps unsaved buffers and takes the mount away in any case.
+    /// Programs that still have files open in it can go on until this process ends.
+    pub fn leave(&self) {
+        if let Err(e) = self.mount.detach() {
+            log::warn!("not detached: {e}");
+        }
+        self.tree.shutdown();
+        if !self.mount.drain(DRAIN) {
+            log::warn!("requests were still under way after {} s", DRAIN.as_secs());
+        }
+    }
+}
+
+/// Describes the instance for `status` and `.instancefs/status.json`. It is part of the tree
+/// that it describes, so it keeps nothing of it alive.
+struct Reporter {
+    store: PathBuf,
+    live: Weak<Live>,
+    mount: Weak<Mount>,
+    running: Running,
+}
+
+impl Reporter {
+    fn describe(&self, tree: &Status) -> Result<Value> {
+        let (Some(live), Some(mount)) = (self.live.upgrade(), self.mount.upgrade()) else {
+            return Ok(json!({ "running": false }));
+        };
+        let mut operations = operations(&mount);
+        operations["documents"] = json!(tree);
+        status::describe(&self.store, &live, Some(&self.running), operations)
+    }
+
+    fn status_json(&self, tree: &Status) -> Vec<u8> {
+        let status = self.describe(tree).unwrap_or_else(|e| json!({ "error": e.to_string() }));
+        format!("{status:#}\n").into_bytes()
+    }
+}
+
+/// How often each operation was served and how long it took.
+fn operations(mount: &Mount) -> Value {
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    let stats = mount.stats();
+    let mut by_kind = serde_json::Map::new();
+    for stat in stats.snapshot().into_iter().filter(|stat| stat.count > 0) {
+        let described = json!({
+            "count": stat.count,
+            "errors": stat.errors,
+            "total_us": micros(stat.total),
+            "p50_us": micros(stat.p50),
+            "p99_us": micros(stat.p99),
+            "max_us": micros(stat.max),
+        });
+        by_kind.insert(stat.op.name().to_owned(), described);
+    }
+    let load = mount.load();
+    json!({
+        "by_kind": by_kind,
+        "panics": stats.panics(),
+        "threads": load.threads,
+        "pending": load.pending,
+    })
+}
+
+fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
+    let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
+        path: settings.store.clone(),
+        reason: e.to_string(),
+    };
+    let plain = Plain::new(&settings.store).map_err(failed)?;
+    let parts = Parts {
+        documents: Arc::new(LiveDocuments(Arc::clone(&instance.live))),
+        plain: Arc::new(plain),
+        processes: Arc::new(System::default()),
+        memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
+        clock: Arc::new(SystemClock),
+    };
+    Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
+}
+
+/// Tells the kernel, and whoever watches the file, of new versions that did not come through
+/// the mount (semantics section 7). A thread of its own: both may wait for a request that
+/// waits for the gate in which the version was published.
+fn notify(live: &Live, mount: &Mount, point: PathBuf) -> std::io::Result<()> {
+    let (send, news) = mpsc::channel::<View>();
+    let kernel = mount.notifier();
+    live.set_listener(Arc::new(move |published| {
+        for view in published.doc.views() {
+            kernel.inval_inode(Tree::node_of(view), 0, 0);
+            if published.actor.via != Via::Mount {
+                let _ = send.send(view);
+            }
+        }
+    }));
+    std::thread::Builder::new().name("watchers".into()).spawn(move || {
+        while let Ok(first) = news.recv() {
+            let mut views = vec![first];
+            for view in news.try_iter() {
+                if !views.contains(&view) {
+                    views.push(view);
+                }
+            }
+            for view in views {
+                touch(&point.join(view.name()));
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Makes an inotify event on a document: the kernel makes one for a change of times through
+/// the mounted path, and IN_MODIFY, which most watchers want, when only mtime is set. The tree
+/// knows this process and does not take it for a `utimens`.
+fn touch(path: &Path) {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    };
+    if let Err(e) = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        log::debug!("{}: watchers not told: {e}", path.display());
+    }
+}

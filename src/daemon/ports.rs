@@ -1,0 +1,128 @@
+//! What the tree asks for (`vfs::ports`), answered by the live documents, the store and the
+//! plain files.
+
+use std::sync::Arc;
+
+use crate::documents::Version;
+use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
+use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
+use crate::store::{NameRow, SeenRow, Store, StoreError};
+use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
+
+type Answer<T> = std::result::Result<T, StoreError>;
+
+/// The documents as the tree sees them.
+pub struct LiveDocuments(pub Arc<Live>);
+
+impl Documents for LiveDocuments {
+    fn current(&self, doc: DocId) -> Answer<Arc<Version>> {
+        self.0.current(doc)
+    }
+
+    fn cached(&self, doc: DocId) -> Arc<Version> {
+        self.0.cached(doc)
+    }
+
+    fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError> {
+        self.0.save(request)
+    }
+
+    fn sync(&self) -> Answer<()> {
+        self.0.sync()
+    }
+
+    fn at(&self, doc: DocId, rev: Rev) -> Answer<Option<Arc<Version>>> {
+        self.0.at(doc, rev)
+    }
+
+    fn believe(
+        &self,
+        view: View,
+        text: &[u8],
+        rev: Rev,
+    ) -> std::result::Result<Arc<Version>, SaveError> {
+        self.0.believe(view, text, rev)
+    }
+}
+
+/// What outlives the daemon, in the store.
+pub struct StoreMemory {
+    store: Arc<Store>,
+    /// Looks count for one boot of the machine: process ids start over with the next.
+    boot: String,
+}
+
+impl StoreMemory {
+    /// The memory of this boot; what was seen in earlier ones is forgotten.
+    pub fn new(store: Arc<Store>) -> Answer<StoreMemory> {
+        let path = "/proc/sys/kernel/random/boot_id";
+        let boot = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        store.forget_other_boots(&boot)?;
+        Ok(StoreMemory { store, boot })
+    }
+}
+
+impl Memory for StoreMemory {
+    fn names(&self) -> Answer<Vec<KeptName>> {
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let kept = |row: NameRow| {
+            let usual = if row.view.read_only() { 0o444 } else { 0o644 };
+            KeptName {
+                view: row.view,
+                ino: row.ino,
+                mode: row.mode.and_then(|m| u16::try_from(m & 0o7777).ok()).unwrap_or(usual),
+                uid: row.uid.unwrap_or(uid),
+                gid: row.gid.unwrap_or(gid),
+                atime: row.atime,
+                mtime: row.mtime,
+            }
+        };
+        Ok(self.store.names()?.into_iter().map(kept).collect())
+    }
+
+    fn keep_name(&self, name: &KeptName) -> Answer<()> {
+        self.store.save_name(&NameRow {
+            view: name.view,
+            ino: name.ino,
+            mode: Some(u32::from(name.mode)),
+            uid: Some(name.uid),
+            gid: Some(name.gid),
+            atime: name.atime,
+            mtime: name.mtime,
+        })
+    }
+
+    fn looks(&self) -> Answer<Vec<KeptLook>> {
+        let kept = |row: SeenRow| KeptLook {
+            view: row.view,
+            identity: row.identity,
+            rev: row.rev,
+            text: row.text,
+            at: row.at,
+        };
+        Ok(self.store.seen(&self.boot)?.into_iter().map(kept).collect())
+    }
+
+    fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Answer<()> {
+        let row = |look: &KeptLook| SeenRow {
+            view: look.view,
+            identity: look.identity.clone(),
+            rev: look.rev,
+            text: look.text.clone(),
+            at: look.at,
+        };
+        let rows: Vec<SeenRow> = rows.iter().map(row).collect();
+        self.store.save_seen(&self.boot, &rows, gone)
+    }
+
+    fn record_refusal(
+        &self,
+        at: Stamp,
+        view: View,
+        actor: &Actor,
+        refusal: &Refusal,
+        kept_as: Option<&str>,
+    ) -> Answer<()> {
+        self.store.record_refusal(at, view, actor, refusal, kept_as)
+    }
+}

@@ -1,0 +1,286 @@
+//! The daemon itself: from the lock to the last written document.
+//!
+//! One thread, this one, decides about life and death; it waits for events. Signals, the
+//! control socket and the end of the session only send events to it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use super::background::Background;
+use super::control::{self, Answer, Peer, Request};
+use super::error::{DaemonError, MountpointProblem, Result, io};
+use super::instance::{Instance, expect_store};
+use super::lock::{self, StoreLock};
+use super::mounted::Mounted;
+use super::ready::{Outcome, Ready};
+use super::status::Running;
+use super::{journal, leave, logging, mounts, names, writeout};
+use crate::documents::live::Live;
+use crate::fuse::MountError;
+use crate::model::{Clock, SystemClock};
+
+/// How long a new mount may take to answer its first question.
+const FIRST_ANSWER: Duration = Duration::from_secs(20);
+/// How long the end waits for somebody else to give `missions.lock` back.
+const SETTLING: Duration = Duration::from_secs(3);
+
+/// What is mounted where, and how. The paths are absolute and without symlinks.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The store.
+    pub store: PathBuf,
+    /// Where.
+    pub mountpoint: PathBuf,
+    /// Other users may enter; the kernel checks permissions.
+    pub allow_other: bool,
+    /// Nothing can be changed through the mount.
+    pub read_only: bool,
+}
+
+/// What the daemon's main thread waits for.
+pub enum Event {
+    /// A signal that asks it to end.
+    Signal(i32),
+    /// `instancefs unmount`.
+    Unmount {
+        /// Also when the mount is in use.
+        force: bool,
+        /// Who asks.
+        peer: Peer,
+    },
+    /// The mount is gone: somebody else unmounted it, or the kernel ended the connection.
+    Ended,
+}
+
+/// The real path of a store.
+pub fn store_path(path: &Path) -> Result<PathBuf> {
+    expect_store(path)?;
+    path.canonicalize().map_err(io(path, "cannot read"))
+}
+
+/// The real path of a mount point, which may be a dead mount.
+pub fn mountpoint_path(path: &Path) -> Result<PathBuf> {
+    mounts::resolve(path).map_err(|e| {
+        let problem = match e.kind() {
+            std::io::ErrorKind::NotFound => MountpointProblem::Missing,
+            std::io::ErrorKind::NotADirectory => MountpointProblem::NotADirectory,
+            _ => return io(path, "cannot find")(e),
+        };
+        DaemonError::Mountpoint { path: path.to_owned(), problem }
+    })
+}
+
+/// Whether the store could be mounted there now. Takes a dead mount away.
+pub fn check(settings: &Settings) -> Result<()> {
+    if let Some(holder) = lock::holder(&settings.store) {
+        return Err(DaemonError::Held {
+            store: settings.store.clone(),
+            what: holder.what,
+            pid: holder.pid,
+            mountpoint: holder.mountpoint,
+        });
+    }
+    leave::make_room(&settings.mountpoint, &settings.store)
+}
+
+/// Serves the store until it is told to end. Tells `ready` when the mount answers; when this
+/// returns an error before that, nothing is mounted.
+pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
+    let mut lock = StoreLock::take_within(&settings.store, Duration::from_secs(1))?;
+    leave::make_room(&settings.mountpoint, &settings.store)?;
+    if ready.awaited() {
+        logging::to_store(&settings.store)?;
+        // Already the leader of a session: fine too.
+        let _ = rustix::process::setsid();
+    } else {
+        logging::to_stderr();
+    }
+    detach_from_caller();
+    let since = SystemClock.now().iso();
+    let (events, wait) = mpsc::channel();
+    signals(events.clone()).map_err(io(&settings.store, "cannot wait for signals"))?;
+
+    let instance = Instance::open(&settings.store)?;
+    let mut notes = Vec::new();
+    for taken in writeout::take_in(&instance)? {
+        log::warn!("{taken}");
+        notes.push(taken.to_string());
+    }
+    writeout::write_out(&instance)?;
+    let running = Running {
+        pid: std::process::id(),
+        since,
+        mountpoint: settings.mountpoint.clone(),
+        read_only: settings.read_only,
+    };
+    let mounted = Arc::new(Mounted::start(&instance, settings, running, events.clone())?);
+    let ticking = Arc::clone(&mounted);
+    let background = Background::start(&instance.live, move || ticking.tick())
+        .map_err(io(&settings.store, "cannot start threads"))?;
+    answer_commands(&settings.store, &mounted, events)?;
+    if let Err(e) = mounted.ready(FIRST_ANSWER) {
+        mounted.leave();
+        return Err(e);
+    }
+    lock.announce("served", Some(&settings.mountpoint))?;
+    log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
+    ready.tell(&Outcome::Ready { notes });
+
+    let peer = serve_until_end(&wait, &mounted);
+    let warnings = end(instance, &settings.mountpoint, mounted, background);
+    log::info!("ended");
+    if let Some(mut peer) = peer {
+        peer.answer(&Answer::Left { warnings });
+    }
+    Ok(())
+}
+
+/// Waits for the event that ends the daemon. When this returns the mount is not in the tree
+/// any more, or can be taken away by force.
+fn serve_until_end(events: &Receiver<Event>, mounted: &Mounted) -> Option<Peer> {
+    loop {
+        match events.recv() {
+            Ok(Event::Unmount { force, mut peer }) => match mounted.unmount() {
+                Ok(()) => {
+                    peer.answer(&Answer::Leaving { pid: std::process::id() });
+                    return Some(peer);
+                }
+                Err(e) if force => {
+                    log::warn!("unmounted by force: {e}");
+                    peer.answer(&Answer::Leaving { pid: std::process::id() });
+                    return Some(peer);
+                }
+                Err(MountError::Busy) => peer.answer(&Answer::Busy),
+                Err(e) => peer.answer(&Answer::Failed { message: e.to_string() }),
+            },
+            Ok(Event::Signal(signal)) => {
+                log::info!("signal {signal}: ending");
+                if let Err(e) = mounted.unmount() {
+                    log::warn!("the mount is taken away though it is in use: {e}");
+                }
+                return None;
+            }
+            Ok(Event::Ended) => {
+                log::info!("the mount is gone: ending");
+                return None;
+            }
+            Err(mpsc::RecvError) => return None,
+        }
+    }
+}
+
+/// R11: finishes what is in flight, keeps unsaved buffers, writes the documents out. What did
+/// not go as it should, one line each.
+fn end(
+    instance: Instance,
+    mountpoint: &Path,
+    mounted: Arc<Mounted>,
+    background: Background,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    mounted.leave();
+    drop(background);
+    drop(mounted);
+    // When the kernel ended the connection, the mount point is still in the tree.
+    if let Err(e) = leave::detach_dead(mountpoint) {
+        log::warn!("{e}");
+    }
+    if !settle_rows(&instance.live) {
+        warnings.push(
+            "another program holds missions.lock; the last changes are in missions.md and \
+             become rows at the next mount"
+                .to_owned(),
+        );
+    }
+    // An edit of the plain file beside the mount would be lost by writing over it.
+    match writeout::take_in(&instance) {
+        Ok(taken) => warnings.extend(taken.iter().map(ToString::to_string)),
+        Err(e) => warnings.push(e.to_string()),
+    }
+    if let Err(e) = writeout::write_out(&instance) {
+        warnings.push(format!("not everything was written out: {e}"));
+    }
+    if let Err(e) = instance.live.sync() {
+        warnings.push(format!("not synced: {e}"));
+    }
+    let socket = instance.dir.join(names::SOCKET);
+    if let Err(e) = journal::remove(&socket) {
+        log::warn!("{e}");
+    }
+    for warning in &warnings {
+        log::warn!("{warning}");
+    }
+    warnings
+}
+
+/// Makes rows of what waits for `missions.lock`; whether nothing waits any more.
+pub fn settle_rows(live: &Live) -> bool {
+    let until = Instant::now() + SETTLING;
+    loop {
+        match live.settle() {
+            Ok(true) => return true,
+            Ok(false) => {}
+            Err(e) => log::warn!("rows wait: {e}"),
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn answer_commands(store: &Path, mounted: &Arc<Mounted>, events: Sender<Event>) -> Result<()> {
+    // This outlives the end of the service, which has to close the database.
+    let mounted = Arc::downgrade(mounted);
+    control::listen(store, move |request, mut peer| match request {
+        Request::Status => {
+            let status = mounted.upgrade().map(|mounted| mounted.status());
+            peer.answer(&match status {
+                Some(Ok(status)) => Answer::Status { status },
+                Some(Err(e)) => Answer::Failed { message: e.to_string() },
+                None => Answer::Failed { message: "it is ending".to_owned() },
+            });
+        }
+        Request::Unmount { force } => {
+            if let Err(mpsc::SendError(Event::Unmount { mut peer, .. })) =
+                events.send(Event::Unmount { force, peer })
+            {
+                peer.answer(&Answer::Failed { message: "it is ending already".to_owned() });
+            }
+        }
+    })
+}
+
+/// Waits for signals in a thread of its own. SIGHUP is only taken note of: a daemon outlives
+/// its terminal.
+fn signals(events: Sender<Event>) -> std::io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if signal != SIGHUP && events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Lets go of what belongs to the process that started us, and asks for what a server needs.
+fn detach_from_caller() {
+    // Started through /proc/self/exe it would be called `exe`.
+    let _ = rustix::thread::set_name(c"instancefs");
+    // Its directory could otherwise not be unmounted, and modes are the callers' business.
+    let _ = std::env::set_current_dir("/");
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let files = rustix::process::Resource::Nofile;
+    let mut limit = rustix::process::getrlimit(files);
+    limit.current = limit.maximum;
+    if let Err(e) = rustix::process::setrlimit(files, limit) {
+        log::debug!("the limit of open files stays as it is: {e}");
+    }
+    // Only root may; a killed daemon takes everybody's open handles along.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-500");
+}

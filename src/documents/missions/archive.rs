@@ -1,0 +1,285 @@
+//! What the history keeps: one line per entry, independent of the others, after one line
+//! with the counters.
+//!
+//! ```text
+//! instancefs-missions 1 NEXT_NO NEXT_LINE NESTED START
+//! L ID SECTION RAW
+//! H ID SECTION RAW
+//! M ID SECTION QUEUED STARTED COMPLETED CAUSE RECOVERIES PROJECT COMPLEXITY TEXT RAW
+//! C ID SECTION RAW
+//! I ID SECTION PROJECT ADDED TEXT RAW
+//! ```
+//!
+//! Fields are separated by tabs; `\\`, `\t`, `\n`, `\r` inside one are escaped. A field that
+//! follows from RAW is `=`, an absent one `-`. A leading `!` on the letter marks an opaque
+//! entry, `~` an open fence. Row ids and sequences are not kept: a foreign replace-all
+//! renews them all and is no change.
+
+use std::sync::Arc;
+
+use super::entry::{Entry, Idea, Kind, Mission, Section};
+use super::marker::Markers;
+use super::parse::{self, Parser};
+use super::tree::{MissionsState, Piece, assemble};
+
+const MAGIC: &str = "instancefs-missions 1";
+
+/// The first line.
+pub fn head(s: &MissionsState) -> String {
+    let nested = u8::from(s.nested_items);
+    format!("{MAGIC} {} {} {nested} {}\n", s.next_no, s.next_line, s.start.letter())
+}
+
+/// The lines of a run of entries.
+pub fn entries(run: &[Arc<Entry>]) -> Vec<u8> {
+    let mut out = String::with_capacity(run.len() * 96);
+    for e in run {
+        line(e, &mut out);
+    }
+    out.into_bytes()
+}
+
+fn line(e: &Entry, out: &mut String) {
+    if e.opaque {
+        out.push('!');
+    }
+    if e.open_fence {
+        out.push('~');
+    }
+    let letter = match &e.kind {
+        Kind::Layout => 'L',
+        Kind::Header => 'H',
+        Kind::Mission(_) => 'M',
+        Kind::Ci(_) => 'C',
+        Kind::Idea(_) => 'I',
+    };
+    out.push(letter);
+    field(out, &e.id.to_string());
+    field(out, e.section.letter().encode_utf8(&mut [0; 4]));
+    match &e.kind {
+        Kind::Layout | Kind::Header => {}
+        Kind::Ci(c) => {
+            for f in [&c.branch, &c.repo, &c.queued] {
+                option(out, f.as_deref());
+            }
+            value(out, &c.project);
+            value(out, &c.url);
+            field(out, &c.attempt.to_string());
+            field(out, &c.max_attempts.to_string());
+        }
+        Kind::Mission(m) => {
+            let read = read_mission(&e.raw, e.section);
+            for t in [&m.times.queued, &m.times.started, &m.times.completed, &m.times.cause] {
+                option(out, t.as_deref());
+            }
+            field(out, &m.recoveries.to_string());
+            derived(out, &m.project, read.as_ref().map(|r| r.project.as_str()));
+            match (&m.complexity, read.as_ref().map(|r| &r.complexity)) {
+                (a, Some(b)) if a == b => field(out, "="),
+                (a, _) => option(out, a.as_deref()),
+            }
+            derived(out, &m.text, read.as_ref().map(|r| r.text.as_str()));
+        }
+        Kind::Idea(i) => {
+            value(out, &i.project);
+            option(out, i.added.as_deref());
+            value(out, &i.text);
+        }
+    }
+    field(out, &e.raw);
+    out.push('\n');
+}
+
+fn read_mission(raw: &str, section: Section) -> Option<Mission> {
+    let mut parser = Parser::new(raw, 0, section, false);
+    match (parser.next().map(|p| p.kind), parser.next()) {
+        (Some(Kind::Mission(m)), None) => Some(*m),
+        _ => None,
+    }
+}
+
+fn derived(out: &mut String, v: &str, from_raw: Option<&str>) {
+    if from_raw == Some(v) { field(out, "=") } else { value(out, v) }
+}
+
+fn option(out: &mut String, v: Option<&str>) {
+    match v {
+        Some(v) => value(out, v),
+        None => field(out, "-"),
+    }
+}
+
+/// A value is told from `=` and `-` by its colon.
+fn value(out: &mut String, v: &str) {
+    out.push_str("\t:");
+    escape(out, v);
+}
+
+fn field(out: &mut String, v: &str) {
+    out.push('\t');
+    escape(out, v);
+}
+
+fn escape(out: &mut String, v: &str) {
+    for c in v.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\t' => out.push_str("\\t"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            c => out.push(c),
+        }
+    }
+}
+
+fn unescape(v: &str) -> Result<String, String> {
+    if !v.contains('\\') {
+        return Ok(v.to_owned());
+    }
+    let mut out = String::with_capacity(v.len());
+    let mut chars = v.chars();
+    while let Some(c) = chars.next() {
+        out.push(match c {
+            '\\' => match chars.next() {
+                Some('\\') => '\\',
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                other => return Err(format!("unknown escape {other:?}")),
+            },
+            c => c,
+        });
+    }
+    Ok(out)
+}
+
+/// The state with this archive.
+pub fn decode(bytes: &[u8]) -> Result<MissionsState, String> {
+    let text = std::str::from_utf8(bytes).map_err(|e| format!("not UTF-8: {e}"))?;
+    let (first, rest) = text.split_once('\n').ok_or("no first line")?;
+    let counters = first.strip_prefix(MAGIC).ok_or("unknown kind or version")?;
+    let (counters, start) = counters.rsplit_once(' ').ok_or("too few counters")?;
+    let start = Section::of_letter(start).ok_or("unknown start")?;
+    let counters: Vec<u64> = counters
+        .split_whitespace()
+        .map(|n| n.parse().map_err(|_| format!("bad counter {n:?}")))
+        .collect::<Result<_, String>>()?;
+    let [next_no, next_line, nested] = counters[..] else {
+        return Err("three counters expected".to_owned());
+    };
+    let mut run = Vec::new();
+    for (n, line) in rest.lines().enumerate() {
+        let entry = read(line).map_err(|e| format!("line {}: {e}", n + 2))?;
+        run.push(Arc::new(entry));
+    }
+    Ok(MissionsState {
+        slots: assemble([Piece::Entries(run)]),
+        next_no,
+        next_line,
+        nested_items: nested != 0,
+        start,
+        vanished: Arc::new([]),
+    })
+}
+
+struct Fields<'t>(std::str::Split<'t, char>);
+
+impl<'t> Fields<'t> {
+    fn next(&mut self) -> Result<&'t str, String> {
+        self.0.next().ok_or_else(|| "too few fields".to_owned())
+    }
+
+    fn text(&mut self) -> Result<String, String> {
+        unescape(self.next()?)
+    }
+
+    fn number<T: std::str::FromStr>(&mut self) -> Result<T, String> {
+        let f = self.next()?;
+        f.parse().map_err(|_| format!("not a number: {f:?}"))
+    }
+
+    /// `None` for `-`.
+    fn option(&mut self) -> Result<Option<String>, String> {
+        match self.next()? {
+            "-" => Ok(None),
+            f => value_of(f).map(Some),
+        }
+    }
+
+    fn value(&mut self) -> Result<String, String> {
+        value_of(self.next()?)
+    }
+}
+
+fn value_of(f: &str) -> Result<String, String> {
+    unescape(f.strip_prefix(':').ok_or_else(|| format!("not a value: {f:?}"))?)
+}
+
+fn read(line: &str) -> Result<Entry, String> {
+    let mut f = Fields(line.split('\t'));
+    let mut letter = f.next()?;
+    let mut flag = |c: char| match letter.strip_prefix(c) {
+        Some(rest) => {
+            letter = rest;
+            true
+        }
+        None => false,
+    };
+    let (opaque, open_fence) = (flag('!'), flag('~'));
+    let id = f.number()?;
+    let section = f.next()?;
+    let section =
+        Section::of_letter(section).ok_or_else(|| format!("unknown section {section:?}"))?;
+    let entry =
+        |kind, raw: String| Entry { id, kind, section, raw: raw.into(), opaque, open_fence };
+    match letter {
+        "L" => Ok(entry(Kind::Layout, f.text()?)),
+        "H" => Ok(entry(Kind::Header, f.text()?)),
+        "C" => {
+            let (branch, repo, queued) = (f.option()?, f.option()?, f.option()?);
+            let (project, url) = (f.value()?, f.value()?);
+            let (attempt, max_attempts) = (f.number()?, f.number()?);
+            let ci = super::entry::Ci { project, url, branch, repo, queued, attempt, max_attempts };
+            Ok(entry(Kind::Ci(Box::new(ci)), f.text()?))
+        }
+        "I" => {
+            let (project, added, text) = (f.value()?, f.option()?, f.value()?);
+            Ok(entry(Kind::Idea(Box::new(Idea { text, project, added })), f.text()?))
+        }
+        "M" => {
+            let times = Markers {
+                queued: f.option()?,
+                started: f.option()?,
+                completed: f.option()?,
+                cause: f.option()?,
+            };
+            let recoveries = f.number()?;
+            let (project, complexity, text) = (f.next()?, f.next()?, f.next()?);
+            let raw = f.text()?;
+            let from_raw = if [project, complexity, text].contains(&"=") {
+                Some(read_mission(&raw, section).unwrap_or_else(|| parse::simple(&raw)))
+            } else {
+                None
+            };
+            let m = Mission {
+                project: match (project, &from_raw) {
+                    ("=", Some(r)) => r.project.clone(),
+                    (v, _) => value_of(v)?,
+                },
+                complexity: match (complexity, &from_raw) {
+                    ("=", Some(r)) => r.complexity.clone(),
+                    ("-", _) => None,
+                    (v, _) => Some(value_of(v)?),
+                },
+                text: match (text, &from_raw) {
+                    ("=", Some(r)) => r.text.clone(),
+                    (v, _) => value_of(v)?,
+                },
+                times,
+                recoveries,
+            };
+            Ok(entry(Kind::Mission(Box::new(m)), raw))
+        }
+        other => Err(format!("unknown entry {other:?}")),
+    }
+}

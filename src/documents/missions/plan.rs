@@ -1,0 +1,353 @@
+//! What a save changes: the cases of semantics R3 to R6.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::compare::{Compared, checked, compare, compare_all, start_of};
+use super::entry::{BELIEVED_ID, Entry, Kind, Section};
+use super::insert::{add, fragment, without_known};
+use super::merge::{Merged, Tally, merge};
+use super::parse::{Parser, stripped};
+use super::tree::{Batch, MissionsState, Piece, assemble};
+use crate::documents::{Context, Plan, Save, State, Written};
+use crate::model::{Overlap, Reason, Refusal};
+
+/// What the save changes (see [`crate::documents::Document::plan`]).
+pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
+    let foreign = || Refusal::new(Reason::Store, "not a version of missions.md");
+    let current = MissionsState::of(save.current).ok_or_else(foreign)?;
+    let seen = save.seen.map(|s| MissionsState::of(s).ok_or_else(foreign)).transpose()?;
+    let now = cx.now.local_minute();
+    let p = Planner { save, current, now: &now };
+    match save.written {
+        Written::Fragment(bytes) => p.append(checked(bytes)?, seen),
+        Written::Whole(bytes) => {
+            let text = checked(bytes)?;
+            if text.trim_start_matches('\u{feff}').trim().is_empty() {
+                return Err(Refusal::new(Reason::Empty, "the text is empty").hint(
+                    "an empty file is never taken for \"remove all missions\"; \
+                     keep the headers, such as \"## Pending\"",
+                ));
+            }
+            match seen {
+                Some(seen) => p.whole(text, seen),
+                None if pristine(current) => p.whole(text, current),
+                None => p.blind(text),
+            }
+        }
+    }
+}
+
+/// Nothing was ever saved: the text is still the fresh one.
+fn pristine(s: &MissionsState) -> bool {
+    s.slots.len() <= 1 && s.content().equals(super::FRESH.as_bytes())
+}
+
+struct Planner<'a> {
+    save: &'a Save<'a>,
+    current: &'a MissionsState,
+    now: &'a str,
+}
+
+impl Planner<'_> {
+    fn nothing(&self, believed: State) -> Plan {
+        Plan {
+            next: self.save.current.clone(),
+            believed,
+            overlaps: Vec::new(),
+            summary: String::new(),
+        }
+    }
+
+    fn is_current(&self, seen: &MissionsState) -> bool {
+        std::ptr::eq(seen, self.current) || seen.same_text(self.current)
+    }
+
+    /// A whole-file save by a writer that had seen `seen`.
+    fn whole(&self, text: &str, seen: &MissionsState) -> Result<Plan, Refusal> {
+        let start = start_of(text, seen);
+        let Some(mut c) = compare(seen, text, start, self.now) else {
+            let seen = self.save.seen.unwrap_or(self.save.current).clone();
+            return Ok(self.nothing(if self.is_current_state(&seen) {
+                self.save.current.clone()
+            } else {
+                seen
+            }));
+        };
+        if let Some(refusal) = c.lost_item(seen) {
+            return Err(refusal);
+        }
+        if self.is_current(seen) {
+            let mut ids = self.current.clone();
+            c.number(|e| ids.fresh_id(&e.kind));
+            let tally = tally(&c);
+            let next: State = Arc::new(c.state(seen, &ids, start));
+            return Ok(Plan {
+                believed: next.clone(),
+                next,
+                overlaps: Vec::new(),
+                summary: tally.summary(),
+            });
+        }
+        // What is written is what is there already.
+        if self.current.content().equals(text.as_bytes()) {
+            return Ok(self.nothing(self.save.current.clone()));
+        }
+        let export = self.save.outside_since_seen && is_export(self.current, seen, &c);
+        let Merged { next, overlaps, tally } = merge(seen, &mut c, self.current, export);
+        let mut next = next;
+        c.number(|e| next.fresh_id(&e.kind));
+        let believed = c.state(seen, &next, start);
+        if tally == Tally::default() {
+            return Ok(Plan { overlaps, ..self.nothing(Arc::new(believed)) });
+        }
+        let next = validated(next, self.current, self.now)?;
+        Ok(self.finish(next, believed, overlaps, tally))
+    }
+
+    fn is_current_state(&self, seen: &State) -> bool {
+        MissionsState::of(seen).is_some_and(|s| self.is_current(s))
+    }
+
+    fn finish(
+        &self,
+        next: MissionsState,
+        believed: MissionsState,
+        overlaps: Vec<Overlap>,
+        tally: Tally,
+    ) -> Plan {
+        let next: State = Arc::new(next);
+        Plan { next, believed: Arc::new(believed), overlaps, summary: tally.summary() }
+    }
+
+    /// An append (R5): it adds, it never edits.
+    fn append(&self, text: &str, seen: Option<&MissionsState>) -> Result<Plan, Refusal> {
+        let entries = fragment(text, self.current.nested_items, self.current.eol(), self.now);
+        let seen_state = || self.save.seen.cloned();
+        if entries.is_empty() {
+            return Ok(self.nothing(seen_state().unwrap_or_else(|| Arc::new(self.only(&[])))));
+        }
+        let (next, added) = self.with(self.current, entries);
+        let tally = Tally { added: added.len(), ..Tally::default() };
+        let next: State = Arc::new(validated(next, self.current, self.now)?);
+        let believed: State = match seen {
+            Some(s) if self.is_current(s) => next.clone(),
+            Some(s) => {
+                let again = added.iter().map(|e| (**e).clone()).collect();
+                Arc::new(self.with(s, again).0)
+            }
+            None => Arc::new(self.only(&added)),
+        };
+        Ok(Plan { next, believed, overlaps: Vec::new(), summary: tally.summary() })
+    }
+
+    /// `base` with additions; counters of the current version.
+    fn with(&self, base: &MissionsState, entries: Vec<Entry>) -> (MissionsState, Vec<Arc<Entry>>) {
+        let mut ids = MissionsState {
+            next_no: self.current.next_no,
+            next_line: self.current.next_line,
+            ..base.clone()
+        };
+        let mut batch = Batch::default();
+        let added = add(&mut ids, &mut batch, entries);
+        (batch.apply(&ids), added)
+    }
+
+    /// A version that holds nothing but these entries: what a blind writer believes.
+    fn only(&self, entries: &[Arc<Entry>]) -> MissionsState {
+        let run = entries.to_vec();
+        let pieces = if run.is_empty() { None } else { Some(Piece::Entries(run)) };
+        MissionsState { slots: assemble(pieces), start: Section::Pending, ..self.current.clone() }
+    }
+
+    /// A whole-file save by a writer that has seen nothing (R3): it only adds.
+    fn blind(&self, text: &str) -> Result<Plan, Refusal> {
+        let header = |l: &str| stripped(l).starts_with("## ");
+        let headerless = !text.lines().any(header);
+        let eol = self.current.eol();
+        let entries = if headerless {
+            fragment(text, self.current.nested_items, eol, self.now)
+        } else {
+            let start = self.current.start;
+            let parser = Parser::new(text, 0, start, self.current.nested_items);
+            let mut v: Vec<Entry> = parser.map(|p| p.entry(0)).filter(|e| !e.is_blank()).collect();
+            for e in &mut v {
+                super::compare::implied(e, None, self.now);
+                let lines = e.raw.replace("\r\n", "\n");
+                let ended = if lines.ends_with('\n') { "" } else { "\n" };
+                e.raw = format!("{lines}{ended}").replace('\n', eol).into();
+            }
+            v
+        };
+        let whole = if headerless { Some(entries.clone()) } else { None };
+        let fresh = without_known(self.current, entries);
+        let (next, added) = self.with(self.current, fresh);
+        let items = added.iter().filter(|e| e.is_item()).count();
+        let tally = Tally { added: items, lines: added.len() - items, ..Tally::default() };
+        let next =
+            if added.is_empty() { None } else { Some(validated(next, self.current, self.now)?) };
+        let near = next.as_ref().unwrap_or(self.current);
+        let believed = match whole {
+            Some(own) => {
+                let by_text: HashMap<String, &Arc<Entry>> =
+                    near.entries().map(|e| (e.clean().into_owned(), e)).collect();
+                let own: Vec<Arc<Entry>> = own
+                    .into_iter()
+                    .filter_map(|e| by_text.get(&*e.clean()).map(|e| (*e).clone()))
+                    .collect();
+                self.only(&own)
+            }
+            None => believe(text, near, self.now),
+        };
+        Ok(match next {
+            Some(next) => self.finish(next, believed, Vec::new(), tally),
+            None => self.nothing(Arc::new(believed)),
+        })
+    }
+}
+
+fn tally(c: &Compared) -> Tally {
+    let mut t = Tally::default();
+    for o in c.old.iter().filter(|o| !o.found) {
+        t.count(Some(&o.entry), None);
+    }
+    for n in &c.new {
+        let old = n.pair.as_ref().and_then(|p| c.old.get(p.old)).map(|o| &*o.entry);
+        if old.is_none_or(|o| *o != *n.entry) {
+            t.count(old, Some(&n.entry));
+        }
+    }
+    t
+}
+
+/// Ids of entries that exist only in what a writer believes.
+static BELIEVED: AtomicU64 = AtomicU64::new(BELIEVED_ID);
+
+/// `text` as a version of its own, with the identities of `near` where they match.
+pub fn believe(text: &str, near: &MissionsState, now: &str) -> MissionsState {
+    let start = start_of(text, near);
+    match compare(near, text, start, now) {
+        None => near.clone(),
+        Some(mut c) => {
+            c.number(|_| BELIEVED.fetch_add(1, Ordering::Relaxed));
+            c.state(near, near, start)
+        }
+    }
+}
+
+/// A text as the first version of its kind, numbered from 1.
+pub fn read(text: &str, nested_items: bool) -> MissionsState {
+    let mut state = MissionsState {
+        slots: Arc::new([]),
+        next_no: 1,
+        next_line: 1,
+        nested_items,
+        start: Section::Preamble,
+        vanished: Arc::new([]),
+    };
+    let start = start_of(text, &state);
+    let run = Parser::new(text, 0, start, nested_items).map(|p| {
+        let id = state.fresh_id(&p.kind);
+        Arc::new(p.entry(id))
+    });
+    let run: Vec<_> = run.collect();
+    state.start = start;
+    state.slots = assemble([Piece::Entries(run)]);
+    state
+}
+
+/// The written text is a rendering of the current rows by the program that changed them:
+/// known headers, `# Missions`, items and empty lines only, and the items are those rows, one
+/// more or less at the edge.
+fn is_export(current: &MissionsState, seen: &MissionsState, c: &Compared) -> bool {
+    let plain = |e: &Entry| {
+        e.is_item()
+            || e.is_blank()
+            || matches!(e.kind, Kind::Header)
+            || stripped(&e.raw) == "# Missions"
+    };
+    let written = c.state(seen, seen, seen.start);
+    let mut count: HashMap<(Section, String), i64> = HashMap::new();
+    for e in written.entries() {
+        if !plain(e) {
+            return false;
+        }
+        if e.is_item() {
+            *count.entry((e.section, e.clean().into_owned())).or_default() += 1;
+        }
+    }
+    for e in current.entries().filter(|e| e.is_item()) {
+        *count.entry((e.section, e.clean().into_owned())).or_default() -= 1;
+    }
+    count.values().map(|n| n.unsigned_abs()).sum::<u64>() <= 1
+}
+
+/// Checks that the merged text means what was merged (merge.md): what was changed is parsed
+/// again. Where it reads differently, the text counts, as long as no mission is lost by it.
+fn validated(
+    next: MissionsState,
+    current: &MissionsState,
+    now: &str,
+) -> Result<MissionsState, Refusal> {
+    if reads_back(&next, current) {
+        return Ok(next);
+    }
+    let bytes = next.content().to_vec();
+    let text = checked(&bytes)?;
+    let mut c = compare_all(&next, text, next.start, now);
+    let lost = c.old.iter().find(|o| !o.found && o.entry.mission().is_some());
+    if let Some(o) = lost {
+        return Err(Refusal::new(
+            Reason::Merged,
+            format!("merged with the newer version, mission {} would be lost", o.entry.name()),
+        )
+        .hint("read the file again and repeat the change"));
+    }
+    let mut ids = next.clone();
+    c.number(|e| ids.fresh_id(&e.kind));
+    Ok(c.state(&next, &ids, next.start))
+}
+
+/// Whether the slots of `next` that `current` does not have, read as text, give their entries.
+fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
+    let old: std::collections::HashSet<_> =
+        current.slots.iter().map(|s| Arc::as_ptr(&s.core)).collect();
+    let changed =
+        |i: usize| next.slots.get(i).is_some_and(|s| !old.contains(&Arc::as_ptr(&s.core)));
+    let mut i = 0;
+    while i < next.slots.len() {
+        if !changed(i) && !changed(i + 1) {
+            i += 1;
+            continue;
+        }
+        let from = i;
+        while i < next.slots.len() && (changed(i) || changed(i + 1)) {
+            i += 1;
+        }
+        let run = &next.slots[from..i];
+        // Only an item that was there already is looked at beyond the run.
+        let beyond = &next.slots[i..(i + 1).min(next.slots.len())];
+        let mut bytes = Vec::new();
+        for s in run.iter().chain(beyond) {
+            bytes.extend_from_slice(&s.core.bytes);
+        }
+        let Ok(text) = String::from_utf8(bytes) else { return false };
+        let mut parser = Parser::new(&text, 0, next.section_before(from), next.nested_items);
+        let entries = run.iter().flat_map(|s| s.core.entries.iter());
+        for e in entries.clone().filter(|e| e.opaque) {
+            parser.knows(e);
+        }
+        for e in entries {
+            let same = parser.next().is_some_and(|p| {
+                p.raw == &*e.raw
+                    && p.section == e.section
+                    && std::mem::discriminant(&p.kind) == std::mem::discriminant(&e.kind)
+            });
+            if !same {
+                return false;
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,613 @@
+//! What other programs did to the rows (R9).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use super::entry::{Entry, Kind, Section, clean};
+use super::insert::new_section;
+use super::merge::{Ident, Tally, ident};
+use super::render;
+use super::rows::Row;
+use super::tree::{Batch, Loc, MissionsState, RowBook, RowKey, Slot, Vanished, blank};
+use crate::model::{Overlap, Stamp};
+use crate::text::{longest_increasing, similarity};
+
+/// A row that vanished may come back within this time (merge.md).
+const COMES_BACK: i64 = 60 * 1_000_000_000;
+/// Renamed at least this much alike.
+const EDITED: f64 = 0.5;
+/// No more than this many pairs of rows are compared for likeness.
+const PAIRS: usize = 20_000;
+
+/// The version with the rows' changes, and what they were.
+pub struct Outcome {
+    /// `last` with the differences between `base` and the rows.
+    pub next: MissionsState,
+    /// Something but bookkeeping is different.
+    pub changed: bool,
+    /// Where they met changes of ours.
+    pub overlaps: Vec<Overlap>,
+    /// What was done.
+    pub tally: Tally,
+}
+
+/// Compares `rows` with `base` and carries the differences over to `last`.
+pub fn refresh(
+    rows: Vec<Row>,
+    nested_items: bool,
+    base: &MissionsState,
+    last: &MissionsState,
+    now: Stamp,
+) -> Outcome {
+    let mut r = Refresh::new(rows, base, last, now);
+    r.state.nested_items = nested_items;
+    if !r.unchanged() {
+        r.match_rows();
+        r.carry_over();
+    }
+    r.finish(last)
+}
+
+struct Item {
+    loc: Loc,
+    entry: Arc<Entry>,
+    key: Option<RowKey>,
+}
+
+struct Refresh<'a> {
+    rows: Vec<Row>,
+    /// Items of `base`, in text order.
+    items: Vec<Item>,
+    /// Row -> item that it is.
+    of_row: Vec<Option<usize>>,
+    /// Item -> row.
+    of_item: Vec<Option<usize>>,
+    last: &'a MissionsState,
+    same: bool,
+    state: MissionsState,
+    batch: Batch,
+    overlaps: Vec<Overlap>,
+    tally: Tally,
+    /// Row -> identity in the next version.
+    ids: Vec<Option<Ident>>,
+    now: Stamp,
+}
+
+impl<'a> Refresh<'a> {
+    fn new(
+        rows: Vec<Row>,
+        base: &MissionsState,
+        last: &'a MissionsState,
+        now: Stamp,
+    ) -> Refresh<'a> {
+        let items: Vec<Item> = base
+            .located()
+            .filter(|(_, e)| e.is_item())
+            .map(|(loc, e)| Item {
+                loc,
+                entry: e.clone(),
+                key: base.slots[loc.slot].row(loc.index),
+            })
+            .collect();
+        let mut state = last.clone();
+        state.next_no = state.next_no.max(base.next_no);
+        state.next_line = state.next_line.max(base.next_line);
+        Refresh {
+            of_row: vec![None; rows.len()],
+            of_item: vec![None; items.len()],
+            ids: vec![None; rows.len()],
+            rows,
+            items,
+            same: base.same_text(last),
+            last,
+            state,
+            batch: Batch::default(),
+            overlaps: Vec::new(),
+            tally: Tally::default(),
+            now,
+        }
+    }
+
+    fn pair(&mut self, row: usize, item: usize) {
+        self.of_row[row] = Some(item);
+        self.of_item[item] = Some(row);
+        self.ids[row] = Some(ident(&self.items[item].entry));
+    }
+
+    /// All rows are as they were left, ids and sequences included.
+    fn unchanged(&mut self) -> bool {
+        if self.rows.len() != self.items.len() {
+            return false;
+        }
+        let by_key: HashMap<(&str, i64), usize> = self
+            .items
+            .iter()
+            .enumerate()
+            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
+            .collect();
+        let mut pairs = Vec::with_capacity(self.rows.len());
+        for (r, row) in self.rows.iter().enumerate() {
+            let Some(&i) = by_key.get(&(row.section.table(), row.key.id)) else { return false };
+            let item = &self.items[i];
+            let same = item.key == Some(row.key)
+                && item.entry.section == row.section
+                && same_columns(&item.entry.kind, &row.kind);
+            if !same {
+                return false;
+            }
+            pairs.push((r, i));
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+        true
+    }
+
+    /// By state, text and order, the id breaking ties; then by id, by text, by likeness.
+    fn match_rows(&mut self) {
+        let text_of = |k: &Kind| key_text(k);
+        let mut groups: HashMap<(Section, String), (Vec<usize>, Vec<usize>)> = HashMap::new();
+        for (r, row) in self.rows.iter().enumerate() {
+            groups.entry((row.section, text_of(&row.kind))).or_default().0.push(r);
+        }
+        for (i, it) in self.items.iter().enumerate() {
+            let key = (it.entry.section, text_of(&it.entry.kind));
+            groups.entry(key).or_default().1.push(i);
+        }
+        for (rows, items) in groups.into_values() {
+            self.tied(rows, items);
+        }
+        // The same row in another state: same id and text, then the text alone.
+        self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
+        self.moved_by_text();
+        // The same id in a table that was not rewritten whole.
+        if !self.rewritten() {
+            self.by_id(|_, _| true);
+        }
+        self.alike();
+    }
+
+    /// Same state and text: those with the same id first, the others in order.
+    fn tied(&mut self, rows: Vec<usize>, items: Vec<usize>) {
+        let mut left: VecDeque<usize> = items.into();
+        let mut rest = Vec::new();
+        for r in rows {
+            let id = self.rows[r].key.id;
+            match left.iter().position(|i| self.items[*i].key.map(|k| k.id) == Some(id)) {
+                Some(n) if left.len() <= 64 || n == 0 => {
+                    if let Some(i) = left.remove(n) {
+                        self.pair(r, i);
+                    }
+                }
+                _ => rest.push(r),
+            }
+        }
+        for r in rest {
+            if let Some(i) = left.pop_front() {
+                self.pair(r, i);
+            }
+        }
+    }
+
+    /// Pairs leftovers of the same table and row id when `want` holds.
+    fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
+        let by_id: HashMap<(&str, i64), usize> = self
+            .items
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| self.of_item[*i].is_none())
+            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
+            .collect();
+        let mut pairs = Vec::new();
+        for (r, row) in self.rows.iter().enumerate() {
+            if self.of_row[r].is_some() {
+                continue;
+            }
+            if let Some(&i) = by_id.get(&(row.section.table(), row.key.id))
+                && want(row, &self.items[i])
+            {
+                pairs.push((r, i));
+            }
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+    }
+
+    fn moved_by_text(&mut self) {
+        let mut left: HashMap<(&str, String), VecDeque<usize>> = HashMap::new();
+        for (i, it) in self.items.iter().enumerate() {
+            if self.of_item[i].is_none() {
+                let key = (it.entry.section.table(), key_text(&it.entry.kind));
+                left.entry(key).or_default().push_back(i);
+            }
+        }
+        let mut pairs = Vec::new();
+        for (r, row) in self.rows.iter().enumerate() {
+            if self.of_row[r].is_none()
+                && let Some(i) = left
+                    .get_mut(&(row.section.table(), key_text(&row.kind)))
+                    .and_then(VecDeque::pop_front)
+            {
+                pairs.push((r, i));
+            }
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+    }
+
+    /// The matched rows say whether ids mean anything: after a replace-all most are others.
+    fn rewritten(&self) -> bool {
+        let matched = self.of_row.iter().enumerate().filter_map(|(r, i)| Some((r, (*i)?)));
+        let (mut same, mut other) = (0usize, 0usize);
+        for (r, i) in matched {
+            match self.items[i].key {
+                Some(k) if k.id == self.rows[r].key.id => same += 1,
+                _ => other += 1,
+            }
+        }
+        other > same
+    }
+
+    /// The closest text in the same state.
+    fn alike(&mut self) {
+        for section in Section::WITH_ROWS {
+            let rows: Vec<usize> = (0..self.rows.len())
+                .filter(|r| self.of_row[*r].is_none() && self.rows[*r].section == section)
+                .collect();
+            let items: Vec<usize> = (0..self.items.len())
+                .filter(|i| self.of_item[*i].is_none() && self.items[*i].entry.section == section)
+                .collect();
+            if rows.is_empty() || items.is_empty() || rows.len() * items.len() > PAIRS {
+                continue;
+            }
+            let mut found = Vec::new();
+            for (x, &r) in rows.iter().enumerate() {
+                let a = key_text(&self.rows[r].kind);
+                for (y, &i) in items.iter().enumerate() {
+                    let b = key_text(&self.items[i].entry.kind);
+                    if let Some(s) = similarity(&a, &b, EDITED) {
+                        found.push((((1.0 - s) * 1e9) as u64, x.abs_diff(y), r, i));
+                    }
+                }
+            }
+            found.sort_unstable();
+            for (_, _, r, i) in found {
+                if self.of_row[r].is_none() && self.of_item[i].is_none() {
+                    self.pair(r, i);
+                }
+            }
+        }
+    }
+
+    /// Where an item of `base` is in `last`.
+    fn places(&self) -> HashMap<Ident, Loc> {
+        self.last.located().filter(|(_, e)| e.is_item()).map(|(l, e)| (ident(e), l)).collect()
+    }
+
+    fn carry_over(&mut self) {
+        let places = self.places();
+        for i in 0..self.items.len() {
+            if self.of_item[i].is_none() {
+                self.vanished(i, &places);
+            }
+        }
+        for section in Section::WITH_ROWS {
+            self.section(section, &places);
+        }
+    }
+
+    fn vanished(&mut self, item: usize, places: &HashMap<Ident, Loc>) {
+        let old = self.items[item].entry.clone();
+        let Some(loc) = places.get(&ident(&old)) else { return };
+        let Some(ours) = self.last.at(*loc) else { return };
+        if !old.same_row(ours) {
+            self.overlaps.push(Overlap {
+                what: old.name(),
+                earlier: "changed".to_owned(),
+                later: "not removed, because it was changed".to_owned(),
+            });
+            return;
+        }
+        self.tally.count(Some(&old), None);
+        self.batch.set.insert(*loc, None);
+        let gone = Vanished { at: self.now, entry: old };
+        let mut all: Vec<Vanished> = self.state.vanished.to_vec();
+        all.push(gone);
+        self.state.vanished = all.into();
+    }
+
+    /// Rows of one section in the order in which they are shown: those that keep their order
+    /// stay, all others go behind the row before them.
+    fn section(&mut self, section: Section, places: &HashMap<Ident, Loc>) {
+        let from = self.rows.partition_point(|r| r.section < section);
+        let to = self.rows.partition_point(|r| r.section <= section);
+        let stable = self.stable(from..to, section);
+        let mut place: Option<Loc> = None;
+        let mut made_in_front = false;
+        for r in from..to {
+            let item = self.of_row[r];
+            let ours = item
+                .and_then(|i| places.get(&ident(&self.items[i].entry)).copied())
+                .and_then(|loc| Some((loc, self.last.at(loc)?.clone())));
+            match (item, ours) {
+                (Some(i), Some((loc, ours))) => {
+                    let moved_by_them =
+                        self.items[i].entry.section != section || !stable.contains(&r);
+                    let moved_by_us = ours.section != self.items[i].entry.section;
+                    let state_by_them = self.items[i].entry.section != section;
+                    if moved_by_us && state_by_them && ours.section != section {
+                        self.overlaps.push(Overlap {
+                            what: format!("{} state", ours.name()),
+                            earlier: name_of(ours.section),
+                            later: name_of(section),
+                        });
+                    }
+                    let target = if state_by_them { section } else { ours.section };
+                    let entry = self.renewed(i, r, &ours, target);
+                    let stays = !moved_by_them || (moved_by_us && !state_by_them);
+                    if stays || target == ours.section && state_by_them {
+                        if let Some(e) = entry {
+                            self.tally.count(Some(&ours), Some(&e));
+                            self.batch.set.insert(loc, Some(e));
+                        }
+                        if target == section {
+                            place = Some(Loc { index: loc.index + 1, ..loc });
+                        }
+                        continue;
+                    }
+                    let entry = entry.unwrap_or(ours.clone());
+                    self.tally.count(Some(&ours), Some(&entry));
+                    if !state_by_them {
+                        self.tally.moved += 1;
+                    }
+                    self.batch.set.insert(loc, None);
+                    self.put(&mut place, section, entry, &mut made_in_front);
+                }
+                (Some(i), None) => {
+                    // We removed it: their change, if any, brings it back.
+                    let old = self.items[i].entry.clone();
+                    let changed =
+                        old.section != section || !same_columns(&old.kind, &self.rows[r].kind);
+                    if changed && let Some(e) = self.renewed(i, r, &old, section) {
+                        self.tally.count(None, Some(&e));
+                        self.put(&mut place, section, e, &mut made_in_front);
+                    }
+                }
+                (None, _) => {
+                    let entry = self.fresh(r);
+                    self.tally.count(None, Some(&entry));
+                    self.ids[r] = Some(ident(&entry));
+                    self.put(&mut place, section, Arc::new(entry), &mut made_in_front);
+                }
+            }
+        }
+        if let (true, Some(at)) = (made_in_front, place) {
+            let id = self.state.line_id();
+            let empty = blank(id, section, self.state.eol());
+            self.batch.insert(at, Arc::new(empty));
+        }
+    }
+
+    /// Rows of this range whose order among each other is that of the text.
+    fn stable(&self, range: std::ops::Range<usize>, section: Section) -> HashSet<usize> {
+        let here: Vec<(usize, Loc)> = range
+            .filter_map(|r| {
+                let item = &self.items[self.of_row[r]?];
+                (item.entry.section == section).then_some((r, item.loc))
+            })
+            .collect();
+        if matches!(section, Section::Done | Section::Failed) {
+            return here.into_iter().map(|(r, _)| r).collect();
+        }
+        let order: Vec<Loc> = here.iter().map(|(_, l)| *l).collect();
+        longest_increasing(&order).into_iter().map(|i| here[i].0).collect()
+    }
+
+    fn put(
+        &mut self,
+        place: &mut Option<Loc>,
+        section: Section,
+        entry: Arc<Entry>,
+        made_in_front: &mut bool,
+    ) {
+        let at = match *place {
+            Some(at) => at,
+            None => match self.last.first_item(section) {
+                Some(first) => first,
+                None => match self.state.end_of(section) {
+                    Some(end) => end,
+                    None => {
+                        *made_in_front = matches!(section, Section::Ci | Section::Ideas);
+                        new_section(&mut self.state, &mut self.batch, section)
+                    }
+                },
+            },
+        };
+        *place = Some(at);
+        self.batch.insert(at, entry);
+    }
+
+    /// The entry of a row that is none of ours: one that vanished lately, or a new one.
+    fn fresh(&mut self, r: usize) -> Entry {
+        let row = self.rows[r].clone();
+        let now = self.now;
+        let text = key_text(&row.kind);
+        let back = self.state.vanished.iter().position(|v| {
+            now.0.saturating_sub(v.at.0) <= COMES_BACK
+                && v.entry.section == row.section
+                && key_text(&v.entry.kind) == text
+        });
+        let eol = self.state.eol();
+        if let Some(n) = back {
+            let mut all = self.state.vanished.to_vec();
+            let v = all.remove(n);
+            self.state.vanished = all.into();
+            if same_columns(&v.entry.kind, &row.kind) {
+                return (*v.entry).clone();
+            }
+            let kind = carried(&row.kind, &v.entry.kind);
+            return render::entry(v.entry.id, kind, row.section, eol, Some(&v.entry.raw));
+        }
+        let id = self.state.fresh_id(&row.kind);
+        render::entry(id, row.kind, row.section, eol, None)
+    }
+
+    /// `ours` with what the row changed since `base`; `None` when nothing.
+    fn renewed(&mut self, i: usize, r: usize, ours: &Entry, to: Section) -> Option<Arc<Entry>> {
+        let old = self.items[i].entry.clone();
+        let row = self.rows[r].kind.clone();
+        let same = same_columns(&old.kind, &row);
+        if same && to == ours.section {
+            return None;
+        }
+        let (mut kind, mut shown) = (ours.kind.clone(), to != ours.section);
+        match (&mut kind, &old.kind, &row) {
+            (Kind::Mission(m), Kind::Mission(o), Kind::Mission(t)) => {
+                let name = ours.name();
+                let mut met = Vec::new();
+                if clean(&t.text) != clean(&o.text) {
+                    if clean(&m.text) != clean(&o.text) && clean(&m.text) != clean(&t.text) {
+                        met.push(("text", m.text.clone(), t.text.clone()));
+                    }
+                    m.text.clone_from(&t.text);
+                    shown = true;
+                }
+                let columns = [
+                    ("queued", &mut m.times.queued, &o.times.queued, &t.times.queued),
+                    ("started", &mut m.times.started, &o.times.started, &t.times.started),
+                    ("completed", &mut m.times.completed, &o.times.completed, &t.times.completed),
+                ];
+                for (what, m, o, t) in columns {
+                    if t != o {
+                        if m != o && m != t {
+                            let said = |x: &Option<String>| x.clone().unwrap_or_default();
+                            met.push((what, said(m), said(t)));
+                        }
+                        m.clone_from(t);
+                        shown = true;
+                    }
+                }
+                if t.project != o.project {
+                    m.project.clone_from(&t.project);
+                }
+                if t.complexity != o.complexity {
+                    m.complexity.clone_from(&t.complexity);
+                }
+                if t.recoveries != o.recoveries {
+                    m.recoveries = t.recoveries;
+                }
+                if to != Section::Failed {
+                    m.times.cause = None;
+                }
+                self.overlaps.extend(met.into_iter().map(|(what, earlier, later)| Overlap {
+                    what: format!("{name} {what}"),
+                    earlier,
+                    later,
+                }));
+            }
+            (k, _, t) => {
+                *k = t.clone();
+                shown = true;
+            }
+        }
+        if !shown {
+            let mut e = ours.clone();
+            e.kind = kind;
+            return Some(Arc::new(e));
+        }
+        let eol = self.state.eol();
+        Some(Arc::new(render::entry(ours.id, kind, to, eol, Some(&ours.raw))))
+    }
+
+    fn finish(self, last: &MissionsState) -> Outcome {
+        let Refresh { rows, batch, mut state, overlaps, tally, ids, now, same, .. } = self;
+        let touched = !batch.is_empty();
+        state.vanished = state
+            .vanished
+            .iter()
+            .filter(|v| now.0.saturating_sub(v.at.0) <= COMES_BACK)
+            .cloned()
+            .collect();
+        let mut next = batch.apply(&state);
+        let keys: HashMap<Ident, RowKey> =
+            ids.iter().zip(&rows).filter_map(|(id, row)| Some(((*id)?, row.key))).collect();
+        let slots: Vec<Slot> = next
+            .slots
+            .iter()
+            .map(|s| {
+                let mut any = false;
+                let book: Vec<Option<RowKey>> = s
+                    .core
+                    .entries
+                    .iter()
+                    .map(|e| {
+                        let key = keys.get(&ident(e)).copied().filter(|_| e.is_item());
+                        any |= e.is_item() && key.is_none();
+                        key
+                    })
+                    .collect();
+                // Rows that wait (R9) leave the bookkeeping of their chunk open.
+                let open = any && !same;
+                let kept = s.rows.as_ref().filter(|r| r.keys == book).cloned();
+                Slot {
+                    core: s.core.clone(),
+                    rows: if open { None } else { kept.or(Some(RowBook::new(&s.core, book))) },
+                }
+            })
+            .collect();
+        next.slots = slots.into();
+        let changed = touched && !next.same_text(last);
+        Outcome { next, changed, overlaps, tally }
+    }
+}
+
+fn name_of(section: Section) -> String {
+    section.header().trim_start_matches("## ").to_owned()
+}
+
+/// What rows are matched by.
+fn key_text(kind: &Kind) -> String {
+    match kind {
+        Kind::Mission(m) => clean(&m.text).into_owned(),
+        Kind::Idea(i) => {
+            let t = clean(&i.text);
+            t.strip_prefix("- ").unwrap_or(&t).to_owned()
+        }
+        Kind::Ci(c) => c.url.clone(),
+        Kind::Layout | Kind::Header => String::new(),
+    }
+}
+
+/// Columns are equal, as far as the row has them, texts after the clean-up of a foreign
+/// program (merge.md).
+fn same_columns(ours: &Kind, row: &Kind) -> bool {
+    match (ours, row) {
+        (Kind::Mission(a), Kind::Mission(b)) => {
+            clean(&a.text) == clean(&b.text)
+                && a.project == b.project
+                && a.complexity == b.complexity
+                && a.times.queued == b.times.queued
+                && a.times.started == b.times.started
+                && a.times.completed == b.times.completed
+                && a.recoveries == b.recoveries
+        }
+        (Kind::Idea(a), Kind::Idea(b)) => {
+            clean(&a.text) == clean(&b.text) && a.project == b.project && a.added == b.added
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// The row's columns with what only we know.
+fn carried(row: &Kind, ours: &Kind) -> Kind {
+    match (row, ours) {
+        (Kind::Mission(r), Kind::Mission(o)) => {
+            let mut m = r.clone();
+            m.times.cause.clone_from(&o.times.cause);
+            Kind::Mission(m)
+        }
+        (r, _) => r.clone(),
+    }
+}

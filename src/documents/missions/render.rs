@@ -1,0 +1,139 @@
+//! From rows to lines: used only for lines that a command or another program has changed.
+
+use super::entry::{Ci, Entry, Idea, Kind, Mission, Section};
+use super::marker;
+use super::parse::{Parser, stripped};
+
+/// The entry of a row in Kōan's spelling, with line end `eol`. `like`: the lines that it
+/// replaces, whose indentation is kept.
+pub fn entry(id: u64, kind: Kind, section: Section, eol: &str, like: Option<&str>) -> Entry {
+    let indent: &str = like.map_or("", |raw| {
+        let raw = raw.trim_start_matches('\u{feff}');
+        &raw[..raw.len() - raw.trim_start_matches([' ', '\t']).len()]
+    });
+    let lines = match &kind {
+        Kind::Mission(m) => mission_lines(m, section, indent),
+        Kind::Ci(c) => vec![ci_line(c)],
+        Kind::Idea(i) => idea_lines(i),
+        Kind::Layout | Kind::Header => vec![section.header().to_owned()],
+    };
+    let mut raw = String::new();
+    if like.is_some_and(|l| l.starts_with('\u{feff}')) {
+        raw.push('\u{feff}');
+    }
+    for line in lines {
+        raw.push_str(&line);
+        raw.push_str(eol);
+    }
+    let (opaque, open_fence) = {
+        let mut parser = Parser::new(&raw, 0, section, false);
+        match (parser.next(), parser.next()) {
+            (Some(p), None) => (!reads_as(&p.kind, &kind), p.open_fence),
+            _ => (true, false),
+        }
+    };
+    // Markers and other control characters stay as they are: R6, a text is verbatim.
+    Entry { id, kind, section, raw: raw.into(), opaque, open_fence }
+}
+
+fn reads_as(read: &Kind, meant: &Kind) -> bool {
+    match (read, meant) {
+        (Kind::Mission(a), Kind::Mission(b)) => a.text == b.text,
+        (Kind::Idea(a), Kind::Idea(b)) => a.text == b.text,
+        (Kind::Ci(a), Kind::Ci(b)) => a == b,
+        (a, b) => a == b,
+    }
+}
+
+/// Lines of a text: `\r` and `\0` would be taken for something else in the file.
+fn split_lines(text: &str) -> Vec<String> {
+    text.split('\n')
+        .map(|l| l.replace('\r', "").replace('\0', "\u{fffd}").trim_end().to_owned())
+        .collect()
+}
+
+fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
+    let mut lines = split_lines(&m.text);
+    if m.is_block() {
+        if lines.iter().any(|l| l.is_empty()) {
+            lines.retain(|l| !l.is_empty());
+        }
+        return lines;
+    }
+    while lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
+        lines.pop();
+    }
+    let mut fenced = false;
+    let mut after_blank = false;
+    for (i, line) in lines.iter_mut().enumerate() {
+        if i == 0 {
+            *line = format!("{indent}- {}", line.trim_start());
+            continue;
+        }
+        let s = stripped(line);
+        let below_blank = std::mem::replace(&mut after_blank, s.is_empty());
+        if s.starts_with("```") || s.starts_with("~~~") {
+            fenced = !fenced;
+            continue;
+        }
+        // Continuation lines must not read as something else at the margin.
+        let at_margin = !line.starts_with([' ', '\t']);
+        if at_margin && !s.is_empty() && !fenced && (below_blank || !reads_as_continuation(s)) {
+            line.insert_str(0, "  ");
+        }
+    }
+    let mut shown = m.times.clone();
+    match section {
+        Section::Pending => (shown.started, shown.completed, shown.cause) = (None, None, None),
+        Section::InProgress => (shown.completed, shown.cause) = (None, None),
+        _ => {}
+    }
+    if let Some(last) = lines.last_mut() {
+        last.push_str(&marker::render(&shown, section == Section::Failed));
+    }
+    lines
+}
+
+/// Whether an unindented line goes on with the item above it.
+fn reads_as_continuation(s: &str) -> bool {
+    let two = format!("- x\n{s}\n");
+    let mut parser = Parser::new(&two, 0, Section::Pending, true);
+    parser.next();
+    parser.next().is_none()
+}
+
+fn ci_line(c: &Ci) -> String {
+    let mut out = String::from("-");
+    let mut word = |w: String| {
+        out.push(' ');
+        out.push_str(&w.replace(['\n', '\r', '\0'], " "));
+    };
+    if !c.project.is_empty() {
+        word(format!("[project:{}]", c.project));
+    }
+    word(c.url.clone());
+    if let Some(b) = &c.branch {
+        word(format!("branch:{b}"));
+    }
+    if let Some(r) = &c.repo {
+        word(format!("repo:{r}"));
+    }
+    if let Some(q) = &c.queued {
+        word(format!("queued:{q}"));
+    }
+    word(format!("(attempt {}/{})", c.attempt, c.max_attempts));
+    out
+}
+
+fn idea_lines(i: &Idea) -> Vec<String> {
+    let mut lines = split_lines(&i.text);
+    for (n, line) in lines.iter_mut().enumerate() {
+        let s = stripped(line);
+        if n == 0 && !s.starts_with("- ") {
+            *line = format!("- {s}");
+        } else if n > 0 && !line.starts_with([' ', '\t']) && !s.is_empty() {
+            line.insert_str(0, "  ");
+        }
+    }
+    lines
+}

@@ -1,0 +1,670 @@
+//! The rules of merge.md and missions-format.md against rows in memory.
+
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::documents::Written;
+use crate::model::{Overlap, Stamp};
+
+/// A store's part of the work: current version, rows, gate.
+pub(super) struct Live {
+    pub conn: Connection,
+    pub doc: Missions,
+    pub state: State,
+    pub overlaps: Vec<Overlap>,
+    now: i64,
+}
+
+pub(super) fn text_of(s: &State) -> String {
+    String::from_utf8(s.view(View::MissionsMd).unwrap().to_vec()).unwrap()
+}
+
+impl Live {
+    pub fn new() -> Live {
+        Live::with(Missions::default())
+    }
+
+    pub fn with(doc: Missions) -> Live {
+        let conn = Connection::open_in_memory().unwrap();
+        migrate(&conn).unwrap();
+        let state = doc.fresh();
+        let mut live = Live { conn, doc, state, overlaps: Vec::new(), now: 1_800_000_000 };
+        live.refresh();
+        live
+    }
+
+    pub fn cx(&mut self) -> Context {
+        self.now += 60;
+        Context { now: Stamp(self.now * 1_000_000_000) }
+    }
+
+    pub fn refresh(&mut self) -> bool {
+        let cx = self.cx();
+        let r = self.doc.refresh(&self.conn, &self.state, &self.state, &cx).unwrap();
+        self.state = r.next;
+        self.overlaps = r.overlaps;
+        r.changed
+    }
+
+    pub fn save(
+        &mut self,
+        seen: Option<&State>,
+        written: Written<'_>,
+        outside: bool,
+    ) -> Result<State, Refusal> {
+        let cx = self.cx();
+        let current = self.state.clone();
+        let save = Save {
+            view: View::MissionsMd,
+            seen,
+            written,
+            current: &current,
+            outside_since_seen: outside,
+        };
+        let plan = self.doc.plan(&save, &cx)?;
+        self.overlaps = plan.overlaps;
+        if Arc::ptr_eq(&plan.next, &current) {
+            return Ok(plan.believed);
+        }
+        let applied = self.doc.apply(&self.conn, &current, &plan.next, &cx).unwrap();
+        assert_eq!(text_of(&applied), text_of(&plan.next));
+        self.state = applied.clone();
+        self.check();
+        Ok(if Arc::ptr_eq(&plan.next, &plan.believed) { applied } else { plan.believed })
+    }
+
+    /// Rows and version agree: a refresh finds nothing, and the archive reads back.
+    pub fn check(&mut self) {
+        let before = self.state.clone();
+        let met = std::mem::take(&mut self.overlaps);
+        let changed = self.refresh();
+        assert!(self.overlaps.is_empty());
+        self.overlaps = met;
+        assert_eq!(text_of(&before), text_of(&self.state));
+        assert!(!changed, "rows differ from {}", text_of(&before));
+        let archive = self.state.archive().to_vec();
+        let again = self.doc.decode(&archive).unwrap();
+        assert_eq!(text_of(&again), text_of(&self.state));
+        assert_eq!(String::from_utf8(again.archive().to_vec()), String::from_utf8(archive));
+    }
+
+    pub fn whole(&mut self, seen: &State, text: &str) -> State {
+        self.save(Some(seen), Written::Whole(text.as_bytes()), false).unwrap()
+    }
+
+    /// A whole save by someone who has seen the current version.
+    pub fn edit(&mut self, text: &str) {
+        let seen = self.state.clone();
+        self.whole(&seen, text);
+        assert_eq!(self.text(), text, "R6");
+    }
+
+    pub fn append(&mut self, text: &str) {
+        self.save(None, Written::Fragment(text.as_bytes()), false).unwrap();
+    }
+
+    pub fn blind(&mut self, text: &str) {
+        self.save(None, Written::Whole(text.as_bytes()), false).unwrap();
+    }
+
+    pub fn text(&self) -> String {
+        text_of(&self.state)
+    }
+
+    pub fn sql(&mut self, sql: &str) {
+        self.conn.execute_batch(sql).unwrap();
+    }
+
+    /// `state:text` in the order in which the rows are shown.
+    pub fn rows(&self) -> Vec<String> {
+        let rows = rows::read(&self.conn).unwrap();
+        rows.into_iter()
+            .filter_map(|r| match r.kind {
+                Kind::Mission(m) => Some(format!("{}:{}", r.section.state()?, m.text)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn column(&self, column: &str, text: &str) -> Option<String> {
+        let sql = format!("SELECT {column} FROM missions WHERE text = ?");
+        self.conn.query_row(&sql, [text], |r| r.get(0)).unwrap()
+    }
+
+    pub fn no(&self, text: &str) -> u64 {
+        let s = MissionsState::of(&self.state).unwrap();
+        let mut found = s.entries().filter(|e| e.mission().is_some_and(|m| m.text == text));
+        let first = found.next().unwrap_or_else(|| panic!("{text:?} in {}", self.text())).id;
+        assert!(found.next().is_none(), "{text:?} is there twice");
+        first
+    }
+
+    /// What Kōan's writer does: all rows go and come back with other ids.
+    pub fn replace_all(&mut self) {
+        self.sql(
+            "CREATE TEMP TABLE t AS SELECT * FROM missions ORDER BY state, sequence, id;
+             DELETE FROM missions;
+             INSERT INTO missions (id, text, state, project, sequence, complexity, queued_at,
+                 started_at, completed_at, recovery_count)
+               SELECT rowid + 1000 + (SELECT count(*) FROM t), trim(text), state, project,
+                 rowid, complexity, queued_at, started_at, completed_at, 0 FROM t;
+             DROP TABLE t;",
+        );
+    }
+}
+
+fn refused(r: Result<State, Refusal>) -> Refusal {
+    match r {
+        Ok(s) => panic!("not refused: {}", text_of(&s)),
+        Err(r) => r,
+    }
+}
+
+const ABC: &str = "# Missions\n\n## Pending\n- alpha one\n- bravo two\n- charlie three\n\n\
+                   ## In Progress\n\n## Done\n\n## Failed\n";
+
+#[test]
+fn a_fresh_text() {
+    let live = Live::new();
+    assert_eq!(live.text(), FRESH);
+    assert!(live.rows().is_empty());
+}
+
+#[test]
+fn appends_queue_at_the_end_of_pending() {
+    let mut live = Live::new();
+    live.append("- fix login\n");
+    live.append("write docs\n");
+    live.append("- [project:k] no newline\n  detail");
+    assert_eq!(
+        live.text(),
+        "# Missions\n\n## Pending\n- fix login\n- write docs\n- [project:k] no newline\n  detail\n\n\
+         ## In Progress\n\n## Done\n\n## Failed\n"
+    );
+    assert_eq!(
+        live.rows(),
+        ["pending:fix login", "pending:write docs", "pending:[project:k] no newline\n  detail"]
+    );
+    assert_eq!((live.no("fix login"), live.no("write docs")), (1, 2));
+    assert!(live.column("queued_at", "fix login").is_some());
+    assert_eq!(live.column("CAST(sequence AS TEXT)", "write docs").as_deref(), Some("2"));
+    // Equal text again, and its own headers.
+    live.append("- fix login\n## Done\n- old thing\n");
+    assert_eq!(live.rows().iter().filter(|r| *r == "pending:fix login").count(), 2);
+    assert!(live.rows().contains(&"done:old thing".to_owned()));
+}
+
+#[test]
+fn an_append_to_a_text_without_final_newline_keeps_it_so() {
+    let mut live = Live::new();
+    live.edit("## Pending\r\n- a\r\n- b");
+    live.append("- c\n");
+    assert_eq!(live.text(), "## Pending\r\n- a\r\n- b\r\n- c");
+    assert_eq!(live.rows(), ["pending:a", "pending:b", "pending:c"]);
+}
+
+#[test]
+fn a_blank_append_is_nothing() {
+    let mut live = Live::new();
+    live.append("\n\n");
+    assert_eq!(live.text(), FRESH);
+}
+
+#[test]
+fn whole_saves_read_back_and_rows_follow() {
+    let mut live = Live::new();
+    let text = "\u{feff}intro\n\n# Missions\n\n## En attente\n\n-  a \u{23f3}(2026-7-1 9:05)\n  \
+                * sub\n\n  more\n### project:k block\n- inner\n\n## Notes\n- not one\n\n## DONE\n\
+                - b ✅ (2026-07-01 10:00)\n* star\n1. one\n(none)\n# comment\n";
+    live.edit(text);
+    assert_eq!(
+        live.rows(),
+        [
+            "pending:a ⏳(2026-7-1 9:05)\n  * sub\n\n  more",
+            "pending:### project:k block\n- inner",
+            "done:b"
+        ]
+    );
+    assert_eq!(live.column("completed_at", "b").as_deref(), Some("2026-07-01T10:00"));
+    assert_eq!(live.column("project", "### project:k block\n- inner").as_deref(), Some("k"));
+    // Moves, an edit, an addition.
+    live.edit("## Done\n- a\n- b\n");
+    assert_eq!(live.rows().len(), 2);
+}
+
+#[test]
+fn moves_stamp_and_keep_the_number() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let no = live.no("alpha one");
+    live.edit(
+        "# Missions\n\n## Pending\n- bravo two\n- charlie three\n\n## In Progress\n- alpha one\n\n\
+         ## Done\n\n## Failed\n",
+    );
+    assert_eq!(live.no("alpha one"), no);
+    assert!(live.column("started_at", "alpha one").is_some());
+    live.edit(
+        "# Missions\n\n## Pending\n- bravo two\n- charlie three\n\n## In Progress\n\n\
+         ## Done\n- alpha one (commit abc)\n\n## Failed\n",
+    );
+    assert_eq!(live.no("alpha one (commit abc)"), no);
+    assert!(live.column("started_at", "alpha one (commit abc)").is_some());
+    assert!(live.column("completed_at", "alpha one (commit abc)").is_some());
+    live.edit(&format!("{ABC}\n"));
+    assert_eq!(live.no("alpha one"), no);
+    assert_eq!(live.column("started_at", "alpha one"), None);
+    assert_eq!(live.column("completed_at", "alpha one"), None);
+}
+
+#[test]
+fn reorder_and_edit_in_place() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let no = live.no("charlie three");
+    live.edit(&ABC.replace(
+        "- alpha one\n- bravo two\n- charlie three",
+        "- charlie three\n- alpha one\n- bravo 2 two",
+    ));
+    assert_eq!(live.no("charlie three"), no);
+    assert_eq!(live.no("bravo 2 two"), 2);
+    assert_eq!(live.rows(), ["pending:charlie three", "pending:alpha one", "pending:bravo 2 two"]);
+}
+
+#[test]
+fn disjoint_edits_of_two_writers_merge_in_either_order() {
+    let one = ABC
+        .replace("- bravo two\n", "- bravo two\n- from one\n")
+        .replace("alpha one", "alpha 1 one");
+    let two =
+        ABC.replace("- charlie three\n", "").replace("## Done\n", "## Done\n- charlie three\n");
+    let mut texts = Vec::new();
+    for order in [[&one, &two], [&two, &one]] {
+        let mut live = Live::new();
+        live.edit(ABC);
+        let seen = live.state.clone();
+        for text in order {
+            live.whole(&seen, text);
+        }
+        assert!(live.overlaps.is_empty(), "{:?}", live.overlaps);
+        texts.push(live.text());
+    }
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(
+        texts[0],
+        "# Missions\n\n## Pending\n- alpha 1 one\n- bravo two\n- from one\n\n\
+         ## In Progress\n\n## Done\n- charlie three\n\n## Failed\n"
+    );
+}
+
+#[test]
+fn appends_and_a_stale_save_are_all_kept() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.append("- delta\n");
+    live.append("- echo\n");
+    let believed = live.whole(&seen, &ABC.replace("charlie three\n", "charlie three\n- mine\n"));
+    assert_eq!(
+        live.rows(),
+        ["alpha one", "bravo two", "charlie three", "delta", "echo", "mine"]
+            .map(|t| format!("pending:{t}"))
+    );
+    // The writer goes on from what it wrote.
+    live.whole(
+        &believed,
+        &ABC.replace("- bravo two\n", "").replace("charlie three\n", "charlie three\n- mine too\n"),
+    );
+    assert_eq!(
+        live.rows(),
+        ["alpha one", "charlie three", "delta", "echo", "mine too"].map(|t| format!("pending:{t}"))
+    );
+}
+
+#[test]
+fn a_removal_never_beats_a_change() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.edit(&ABC.replace("bravo two", "bravo two, now urgent"));
+    live.whole(&seen, &ABC.replace("- bravo two\n", ""));
+    assert!(live.text().contains("- bravo two, now urgent\n"));
+    assert_eq!(live.overlaps.len(), 1);
+    // And an edit brings back what somebody removed.
+    let seen = live.state.clone();
+    let no = live.no("alpha one");
+    live.edit(&live.text().replace("- alpha one\n", ""));
+    let edited = text_of(&seen).replace("alpha one", "alpha one, better");
+    live.whole(&seen, &edited);
+    assert_eq!(live.no("alpha one, better"), no);
+}
+
+#[test]
+fn the_later_of_two_edits_wins_and_is_recorded() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.edit(&ABC.replace("alpha one", "alpha one A"));
+    live.whole(&seen, &ABC.replace("alpha one", "alpha one B"));
+    assert!(live.text().contains("- alpha one B\n"), "{}", live.text());
+    assert_eq!(live.overlaps[0].what, "#1 text");
+    assert_eq!(live.overlaps[0].earlier, "alpha one A");
+    // State and text are different fields.
+    let seen = live.state.clone();
+    let text = live.text();
+    live.edit(&text.replace("- bravo two\n", "").replace("## Done\n", "## Done\n- bravo two\n"));
+    live.whole(&seen, &text.replace("bravo two", "bravo two too"));
+    assert!(live.overlaps.is_empty());
+    assert!(live.rows().contains(&"done:bravo two too".to_owned()), "{:?}", live.rows());
+}
+
+#[test]
+fn the_same_addition_by_both_is_one() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.sql("INSERT INTO missions (text, state, sequence) VALUES ('new one', 'pending', 50)");
+    assert!(live.refresh());
+    let text = ABC.replace("charlie three\n", "charlie three\n- new one\n- new one\n");
+    live.whole(&seen, &text);
+    assert_eq!(live.rows().iter().filter(|r| r.ends_with("new one")).count(), 2);
+}
+
+#[test]
+fn an_item_that_is_none_any_more_is_refused() {
+    for (from, to, line) in [
+        ("## Pending", "## Pendng", 4),
+        ("- bravo two", "* bravo two", 5),
+        ("- charlie three", "2. charlie three", 6),
+        ("## Pending\n", "", 3),
+    ] {
+        let mut live = Live::new();
+        live.edit(ABC);
+        let seen = live.state.clone();
+        let text = ABC.replace(from, to);
+        let r = refused(live.save(Some(&seen), Written::Whole(text.as_bytes()), false));
+        assert_eq!((r.reason, r.line), (Reason::LostItem, Some(line)), "{to}");
+        assert!(!r.hint.is_empty());
+        assert_eq!(live.text(), ABC);
+    }
+}
+
+#[test]
+fn refusals_name_line_and_reason() {
+    let mut live = Live::new();
+    let seen = live.state.clone();
+    for (bytes, reason, line) in [
+        (&b"## Pending\n- a\xff\n"[..], Reason::Invalid, Some(2)),
+        (b"## Pending\n\n- a\0b\n", Reason::Invalid, Some(3)),
+        (b"", Reason::Empty, None),
+        (b" \n\t\r\n", Reason::Empty, None),
+        (b"\xef\xbb\xbf\n", Reason::Empty, None),
+    ] {
+        let r = refused(live.save(Some(&seen), Written::Whole(bytes), false));
+        assert_eq!((r.reason, r.line), (reason, line));
+        assert!(!r.hint.is_empty());
+    }
+    let r = refused(live.save(None, Written::Fragment(b"- \xff\n"), false));
+    assert_eq!(r.reason, Reason::Invalid);
+}
+
+#[test]
+fn blind_saves_only_add() {
+    let mut live = Live::new();
+    live.edit(&ABC.replace("## Done\n", "## Done\n- delta done\n"));
+    live.blind(
+        "# Missions\n\n## Pending\n- alpha one\n- delta done\n- new\n\n## Done\n- bravo two\n",
+    );
+    assert_eq!(
+        live.rows(),
+        [
+            "pending:alpha one",
+            "pending:bravo two",
+            "pending:charlie three",
+            "pending:new",
+            "done:delta done"
+        ]
+    );
+    live.blind("- plain\nbare\n- new\n");
+    assert_eq!(live.rows()[3..6], ["pending:new", "pending:plain\nbare", "done:delta done"]);
+    // On a fresh store it is the text.
+    let mut live = Live::new();
+    live.blind("## Pending\n<!-- mine -->\n- x");
+    assert_eq!(live.text(), "## Pending\n<!-- mine -->\n- x");
+}
+
+#[test]
+fn saving_what_was_read_is_nothing() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.append("- more\n");
+    let before = live.state.clone();
+    live.whole(&seen, ABC);
+    assert!(Arc::ptr_eq(&before, &live.state));
+    let now = live.state.clone();
+    live.whole(&now, &live.text());
+    assert!(Arc::ptr_eq(&now, &live.state));
+}
+
+#[test]
+fn rows_changed_by_sql_show_in_place() {
+    let mut live = Live::new();
+    let text = ABC.replace("## Pending\n", "## Pending\n<!-- queue -->\n");
+    live.edit(&text);
+    live.sql("INSERT INTO missions (text, state, sequence) VALUES ('first', 'pending', -5)");
+    assert!(live.refresh());
+    live.sql(
+        "UPDATE missions SET state='done', completed_at='2026-07-01T10:00' WHERE text='bravo two'",
+    );
+    assert!(live.refresh());
+    live.sql("UPDATE missions SET text='charlie 3' WHERE text='charlie three'");
+    live.sql("DELETE FROM missions WHERE text='alpha one'");
+    assert!(live.refresh());
+    let queued = live.column("queued_at", "charlie 3").unwrap();
+    let b = live.column("queued_at", "bravo two").unwrap();
+    assert_eq!(
+        live.text(),
+        format!(
+            "# Missions\n\n## Pending\n<!-- queue -->\n- first\n- charlie 3 ⏳({queued})\n\n\
+             ## In Progress\n\n## Done\n- bravo two ⏳({b}) ✅ (2026-07-01 10:00)\n\n## Failed\n"
+        )
+    );
+    assert_eq!((live.no("bravo two"), live.no("charlie 3"), live.no("first")), (2, 3, 4));
+    live.check();
+    live.sql("UPDATE missions SET sequence=-9 WHERE text='charlie 3'");
+    assert!(live.refresh());
+    assert!(live.text().contains(&format!("- charlie 3 ⏳({queued})\n- first\n")));
+}
+
+#[test]
+fn numbers_survive_a_replace_all() {
+    let mut live = Live::new();
+    live.edit(&ABC.replace("## Done\n", "## Done\n- done a\n- done b\n"));
+    let text = live.text();
+    let archive = live.state.archive().to_vec();
+    live.replace_all();
+    assert!(!live.refresh());
+    assert_eq!(live.text(), text);
+    assert_eq!(live.state.archive().to_vec(), archive);
+    live.edit(&text.replace("- bravo two\n", ""));
+    assert_eq!(live.no("charlie three"), 3);
+    // One missing for a moment comes back as itself.
+    live.sql("CREATE TABLE t AS SELECT * FROM missions; DELETE FROM missions;");
+    assert!(live.refresh());
+    live.now -= 60;
+    live.sql("INSERT INTO missions SELECT * FROM t; DROP TABLE t;");
+    assert!(live.refresh());
+    assert_eq!((live.no("alpha one"), live.no("charlie three")), (1, 3));
+}
+
+#[test]
+fn foreign_rows_of_any_content_are_shown_and_kept() {
+    let mut live = Live::new();
+    live.conn.execute_batch("PRAGMA ignore_check_constraints=1").unwrap();
+    for (i, odd) in [
+        "a\n## Done\nb",
+        "x\n\ny",
+        "",
+        "- dash",
+        "\n\n",
+        "m ⏳(2026-07-01T09:00)",
+        "q\r\nr",
+        "f\n```\n## Done\n",
+        "### block\n\ntail",
+        "a\n- b\n# c",
+    ]
+    .iter()
+    .enumerate()
+    {
+        live.conn
+            .execute(
+                "INSERT INTO missions (text, state, sequence) VALUES (?, ?, ?)",
+                rusqlite::params![odd, if i == 3 { "odd" } else { "pending" }, i as i64],
+            )
+            .unwrap();
+        live.refresh();
+        live.check();
+        live.edit(&live.text().replace("# Missions", "# Missions "));
+        live.edit(&live.text().replace("# Missions ", "# Missions"));
+    }
+    assert_eq!(live.rows().len(), 10);
+    assert!(live.rows().contains(&"pending:a\n## Done\nb".to_owned()));
+    assert!(
+        live.text().contains("- a\n  ## Done\nb\n")
+            || live.text().contains("- a\n  ## Done\n  b\n"),
+        "{}",
+        live.text()
+    );
+    live.append("- after\n");
+    assert_eq!(live.rows().len(), 11);
+    live.replace_all();
+    live.refresh();
+    assert_eq!(live.rows().len(), 11);
+}
+
+#[test]
+fn an_existing_database_is_taken_over() {
+    let mut live = Live::new();
+    live.sql(
+        "INSERT INTO missions (text, state, sequence, completed_at) VALUES
+           ('p2', 'pending', 2, NULL), ('p1', 'pending', 1, NULL), ('old', 'done', 3, '2026-01-01T00:00'),
+           ('new', 'done', 4, '2026-02-01T00:00'), ('f', 'failed', 9, NULL), ('i', 'in_progress', 7, NULL);
+         INSERT INTO ci_queue (pr_url, branch, sequence) VALUES ('https://h/o/r/pull/7', 'b', 1);
+         INSERT INTO ideas (text, sequence) VALUES ('- think', 1);",
+    );
+    assert!(live.refresh());
+    assert_eq!(
+        live.text(),
+        "# Missions\n\n## CI\n- https://h/o/r/pull/7 branch:b (attempt 0/5)\n\n## Ideas\n- think\n\n\
+         ## Pending\n- p1\n- p2\n\n## In Progress\n- i\n\n## Done\n- new ✅ (2026-02-01 00:00)\n\
+         - old ✅ (2026-01-01 00:00)\n\n## Failed\n- f\n"
+    );
+    live.check();
+    let text =
+        live.text().replace("- think\n", "- think\n- more\n").replace("attempt 0", "attempt 1");
+    live.edit(&text);
+    let n: i64 = live
+        .conn
+        .query_row("SELECT count(*) FROM ideas WHERE text='- more'", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(n, 1);
+}
+
+#[test]
+fn an_export_by_a_foreign_program_changes_nothing() {
+    let mut live = Live::new();
+    let text = "# Missions\n\nintro of mine\n\n## Pending\n<!-- c -->\n- a\n\n- b\n## Done\n- old\n- new\n";
+    live.edit(text);
+    let seen = live.state.clone();
+    live.sql("INSERT INTO missions (text, state, sequence, queued_at) VALUES ('c', 'pending', 99, '2026-07-01T09:00')");
+    assert!(live.refresh());
+    let now = live.text();
+    let q = live.column("queued_at", "a").unwrap();
+    let export = format!(
+        "# Missions\n\n## Pending\n- a ⏳({q})\n- b\n- c ⏳(2026-07-01T09:00)\n\n## In Progress\n\n## Done\n- new\n- old\n\n## Failed\n"
+    );
+    live.save(Some(&seen), Written::Whole(export.as_bytes()), true).unwrap();
+    assert_eq!(live.text(), now);
+    live.save(None, Written::Whole(export.as_bytes()), true).unwrap();
+    assert_eq!(live.text(), now);
+    // One more than the rows, at the edge.
+    let more = export.replace("\n\n## In", "\n- d\n\n## In");
+    live.save(Some(&seen), Written::Whole(more.as_bytes()), true).unwrap();
+    assert_eq!(
+        live.text(),
+        now.replace("- c ⏳(2026-07-01T09:00)\n", "- c ⏳(2026-07-01T09:00)\n- d\n")
+    );
+}
+
+#[test]
+fn layout_lines_merge_by_line() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.edit(&ABC.replace("# Missions\n", "# Missions\n\n<!-- theirs -->\n"));
+    live.whole(
+        &seen,
+        &ABC.replace("## Done\n", "## Done\n<!-- mine -->\n")
+            .replace("- bravo two", "# note\n- bravo two"),
+    );
+    assert_eq!(
+        live.text(),
+        "# Missions\n\n<!-- theirs -->\n\n## Pending\n- alpha one\n# note\n- bravo two\n- charlie three\n\n\
+         ## In Progress\n\n## Done\n<!-- mine -->\n\n## Failed\n"
+    );
+}
+
+#[test]
+fn nested_bullets_follow_the_setting() {
+    let text = "## Pending\n- a\n  - b\n- c\n";
+    let mut live = Live::new();
+    live.edit(text);
+    assert_eq!(live.rows(), ["pending:a\n  - b", "pending:c"]);
+    let mut live = Live::new();
+    live.sql("INSERT INTO meta VALUES ('s8_synced', '2026-07-01T09:00')");
+    live.refresh();
+    live.edit(text);
+    assert_eq!(live.rows(), ["pending:a", "pending:b", "pending:c"]);
+}
+
+#[test]
+fn fences_are_opaque_only_when_closed() {
+    let mut live = Live::new();
+    live.edit("## Pending\n- a\n```\n## Done\n\n- no\n```\n- b\n~~~\n- c\n");
+    assert_eq!(
+        live.rows(),
+        ["pending:a\n```\n## Done\n\n- no\n```", "pending:b\n~~~", "pending:c"]
+    );
+    // A line that closes the fence turns what is between into text of the item.
+    live.edit("## Pending\n- a\n```\n## Done\n\n- no\n```\n- b\n~~~\n## Done\n~~~\n- c\n");
+    assert_eq!(live.rows()[1..], ["pending:b\n~~~\n## Done\n~~~", "pending:c"]);
+}
+
+#[test]
+fn belief_keeps_identities_and_gives_out_no_numbers() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let cx = live.cx();
+    let text = ABC.replace("- bravo two\n", "- lost line\n");
+    let belief = live.doc.believe(View::MissionsMd, text.as_bytes(), &live.state, &cx).unwrap();
+    assert_eq!(text_of(&belief), text);
+    live.append("- next\n");
+    assert_eq!(live.no("next"), 4);
+    // It saves the lost line again unchanged: not an addition, and bravo stays.
+    live.whole(&belief, &text.replace("alpha one", "alpha one!"));
+    assert_eq!(
+        live.rows(),
+        ["alpha one!", "bravo two", "charlie three", "next"].map(|t| format!("pending:{t}"))
+    );
+}
+
+#[test]
+fn counts_and_layout_of_an_import() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\nintro\n## Pending\n- a\n* b\n## Failed\n- c\n");
+    let r = report(&live.state).unwrap();
+    assert_eq!((r.pending, r.failed, r.done), (1, 1, 0));
+    assert_eq!(r.layout, [(3, "intro".to_owned()), (6, "* b".to_owned())]);
+}

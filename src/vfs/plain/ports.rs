@@ -1,0 +1,47 @@
+//! Plain files as the tree above them sees them.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::OFlags;
+
+use super::Plain;
+use crate::vfs::ports::PlainFiles;
+use crate::vfs::{Attr, Fh, Node, Result};
+
+impl PlainFiles for Plain {
+    fn real_file(&self, parent: Node, name: &OsStr) -> Result<File> {
+        Plain::real_file(self, parent, name, false)
+    }
+
+    fn node_of(&self, parent: Node, name: &OsStr) -> Option<Node> {
+        Plain::node_of(self, parent, name)
+    }
+
+    fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr> {
+        Plain::attr_of(self, parent, name)
+    }
+
+    fn remove(&self, parent: Node, name: &OsStr) -> Result<()> {
+        Plain::remove(self, parent, name)
+    }
+
+    fn handles_of(&self, ino: u64) -> Vec<Fh> {
+        let mut handles = Plain::handles_of(self, ino);
+        handles.retain(|fh| self.may_write(*fh));
+        handles
+    }
+
+    fn root_fd(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+}
+
+impl Plain {
+    fn may_write(&self, fh: Fh) -> bool {
+        let Ok(handle) = self.handles.file(fh) else { return false };
+        rustix::fs::fcntl_getfl(&handle.file)
+            .is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
+    }
+}
