@@ -65,7 +65,7 @@ pub fn adopt(dir: &Path) -> Result<Adopted> {
         (Some(Journal { doing: Doing::Adopt, .. }), Side::Empty) => {}
         _ => return Err(in_the_way(&store, "it is in the way of the new store")),
     }
-    if journal.is_none() && matches!(Marker::read(dir)?, Some(_)) && is_store(dir) {
+    if journal.is_none() && Marker::read(dir)?.is_some() && is_store(dir) {
         return Err(in_the_way(dir, "is a store already; mount it at another directory"));
     }
 
