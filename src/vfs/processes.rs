@@ -77,8 +77,11 @@ pub trait Processes: Send + Sync {
 pub struct System {
     /// Parents by identity: they change only when a parent dies, and what counts is who the
     /// parent was at first.
-    families: Mutex<HashMap<ProcId, (Option<ProcId>, Option<ProcId>)>>,
+    families: Mutex<HashMap<ProcId, Parents>>,
 }
+
+/// Parent and grandparent.
+type Parents = (Option<ProcId>, Option<ProcId>);
 
 const FAMILIES_KEPT: usize = 4096;
 const GENERATIONS: usize = 16;
@@ -118,7 +121,7 @@ fn parent_of(pid: u32) -> Option<ProcId> {
 }
 
 impl System {
-    fn family(&self, id: ProcId, ppid: u32) -> (Option<ProcId>, Option<ProcId>) {
+    fn family(&self, id: ProcId, ppid: u32) -> Parents {
         if let Some(known) = self.families.lock().get(&id) {
             return *known;
         }

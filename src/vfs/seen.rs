@@ -87,8 +87,15 @@ struct Record {
 pub struct Verdict {
     /// The version that the writer has seen; `None`: the save is blind.
     pub seen: Option<Arc<Version>>,
-    /// The text is nearer to an older version that the writer read.
-    pub stale: bool,
+    /// An older version that the writer read and that the text is nearer to.
+    pub stale: Option<Arc<Version>>,
+}
+
+impl Verdict {
+    /// The writer has seen this.
+    pub fn seen(version: Option<Arc<Version>>) -> Verdict {
+        Verdict { seen: version, stale: None }
+    }
 }
 
 /// A record of looks as it is kept in the store.
@@ -218,7 +225,7 @@ impl Seen {
                 None => start.clone(),
             });
         }
-        let stale = best.as_ref().is_some_and(|best| is_stale(&own, best, view, written));
+        let stale = best.as_ref().and_then(|best| stale(&own, best, view, written));
         Verdict { seen: best, stale }
     }
 
@@ -293,12 +300,15 @@ pub fn nearer(a: &Arc<Version>, b: &Arc<Version>, view: View, text: &[u8]) -> Ar
     }
 }
 
-fn is_stale(own: &Looks, seen: &Arc<Version>, view: View, written: &[u8]) -> bool {
-    let mut older =
-        own.reads.iter().rev().filter(|l| l.version.rev < seen.rev).take(STALE_TRIED).peekable();
-    if older.peek().is_none() {
-        return false;
-    }
+/// The nearest of the writer's older reads, if it is nearer than what the writer is taken to
+/// have seen.
+fn stale(own: &Looks, seen: &Arc<Version>, view: View, written: &[u8]) -> Option<Arc<Version>> {
+    let older = own.reads.iter().rev().filter(|l| l.version.rev < seen.rev);
+    let mut older = older.take(STALE_TRIED).peekable();
+    older.peek()?;
     let from_seen = marks::distance_of(seen, view, written);
-    from_seen > 0 && older.any(|l| marks::distance_of(&l.version, view, written) < from_seen)
+    let (distance, nearest) = older
+        .map(|l| (marks::distance_of(&l.version, view, written), &l.version))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance < from_seen).then(|| nearest.clone())
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -180,6 +181,11 @@ impl Tree {
         FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
     }
 
+    /// The store's directory.
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.plain.root_fd()
+    }
+
     pub(super) fn now(&self) -> Stamp {
         self.clock.now()
     }
@@ -190,6 +196,15 @@ impl Tree {
 
     pub(super) fn process(&self, who: &Caller) -> Option<Process> {
         self.procs.of_thread(who.tid)
+    }
+
+    /// The daemon itself, for what it does to plain files on its own account.
+    pub(super) fn us(&self) -> Caller {
+        Caller {
+            tid: 0,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
     }
 
     /// What a name means.
@@ -281,8 +296,7 @@ impl Tree {
     pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
         use rustix::fs::{FlockOperation, Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(fd) = rustix::fs::openat(self.plain.root_fd(), LINKS[1], flags, Mode::empty())
-        else {
+        let Ok(fd) = rustix::fs::openat(self.root(), LINKS[1], flags, Mode::empty()) else {
             return false;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {

@@ -270,7 +270,7 @@ impl Merger<'_> {
     /// A written entry that was in the seen version.
     fn kept(&mut self, old: &Arc<Entry>, at: Loc, new: &Arc<Entry>, pair: &Pair) -> Arc<Entry> {
         let state_change = old.section != new.section && old.is_item();
-        let moved = pair.moved && !(self.export && !state_change);
+        let moved = pair.moved && (state_change || !self.export);
         let Some(loc) = self.sides.locate(old, at) else {
             // Removed by somebody else: a change brings it back, a mere look does not.
             if state_change || (old.is_item() && old.kind != new.kind) {

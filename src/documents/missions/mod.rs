@@ -138,3 +138,6 @@ impl Document for Missions {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod conformance;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::compare::{Compared, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
-use super::merge::{Merged, Tally, ident, merge};
+use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
 use super::tree::{Batch, MissionsState, Piece, assemble};
 use crate::documents::{Context, Plan, Save, State, Written};
@@ -344,19 +344,10 @@ fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
                     && p.section == e.section
                     && std::mem::discriminant(&p.kind) == std::mem::discriminant(&e.kind)
             });
-            if !same && !next_is_old(e, current) {
-                return false;
-            }
             if !same {
-                // It did not read back before this save either; nothing after it can be
-                // told from the text alone.
-                return true;
+                return false;
             }
         }
     }
     true
-}
-
-fn next_is_old(e: &Arc<Entry>, current: &MissionsState) -> bool {
-    current.entries().any(|o| ident(o) == ident(e) && o.raw == e.raw && o.section == e.section)
 }

@@ -158,18 +158,11 @@ impl<'a> Refresh<'a> {
             self.tied(rows, items);
         }
         // The same row in another state: same id and text, then the text alone.
-        self.by(
-            |row, it| {
-                (it.key.map(|k| k.id) == Some(row.key.id))
-                    .then(|| key_text(&row.kind) == key_text(&it.entry.kind))
-                    .unwrap_or(false)
-            },
-            true,
-        );
+        self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
         self.moved_by_text();
         // The same id in a table that was not rewritten whole.
         if !self.rewritten() {
-            self.by(|row, it| it.key.map(|k| k.id) == Some(row.key.id), true);
+            self.by_id(|_, _| true);
         }
         self.alike();
     }
@@ -197,10 +190,7 @@ impl<'a> Refresh<'a> {
     }
 
     /// Pairs leftovers of the same table and row id when `want` holds.
-    fn by(&mut self, want: impl Fn(&Row, &Item) -> bool, same_id: bool) {
-        if !same_id {
-            return;
-        }
+    fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
         let by_id: HashMap<(&str, i64), usize> = self
             .items
             .iter()
@@ -369,7 +359,7 @@ impl<'a> Refresh<'a> {
                     }
                     let entry = entry.unwrap_or(ours.clone());
                     self.tally.count(Some(&ours), Some(&entry));
-                    if state_by_them == false {
+                    if !state_by_them {
                         self.tally.moved += 1;
                     }
                     self.batch.set.insert(loc, None);
