@@ -26,6 +26,9 @@ impl Tree {
         let opener = self.process(who);
         let now = self.now();
         let mut state = State::default();
+        if mode.write {
+            state.writer = Some((who.tid, opener.clone()));
+        }
         if mode.truncate || created {
             state.empty();
             state.only_truncated = true;
