@@ -71,8 +71,7 @@ impl Tree {
         if let Some(saver) = saver {
             // O_SYNC: a write is a promise. A truncated handle keeps it at its flush: half of a
             // text is nothing that anybody should see.
-            let patched = state.whole.as_ref().is_none_or(|w| w.start.is_some());
-            if patched || state.base.as_ref().is_some_and(|b| b.belief) {
+            if state.whole.as_ref().is_none_or(|w| w.in_place) {
                 self.commit(h, state, &saver, false)?;
             }
         }

@@ -6,6 +6,7 @@ mod fakes;
 mod live;
 mod names;
 mod programs;
+mod random;
 mod reads;
 mod saves;
 mod seen;
