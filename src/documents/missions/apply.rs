@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use super::chunk::{Core, RowBook, RowKey, Rows, Slot};
 use super::entry::{Entry, Section};
 use super::merge::{Ident, ident};
 use super::rows;
 use super::sequence;
-use super::tree::{Core, Loc, MissionsState, RowBook, RowKey, Rows, Slot};
+use super::tree::{Loc, MissionsState};
 
 /// `rows equal before` -> `rows equal after`; returns `after` with its rows filled in. Chunks
 /// shared by the two are skipped by pointer.
