@@ -327,7 +327,7 @@ impl<'a> Refresh<'a> {
     fn back_or_new(&mut self, r: usize) -> Entry {
         let row = self.rows[r].clone();
         let now = self.now;
-        let text = key_text(&row.kind);
+        let text = key_text(&row.kind).into_owned();
         let back = self.state.vanished.iter().position(|v| {
             now.0.saturating_sub(v.at.0) <= COMES_BACK
                 && v.entry.section == row.section

@@ -1,6 +1,7 @@
 //! Which rows are which missions, after a change by another program (merge.md: by state,
 //! text and order; the id only breaks ties).
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use super::entry::{Kind, Section, clean};
@@ -16,17 +17,24 @@ const PAIRS: usize = 20_000;
 impl Refresh<'_> {
     /// By state, text and order, the id breaking ties; then by id, by text, by likeness.
     pub(super) fn match_rows(&mut self) {
-        let text_of = |k: &Kind| key_text(k);
-        let mut groups: HashMap<(Section, String), (Vec<usize>, Vec<usize>)> = HashMap::new();
-        for (r, row) in self.rows.iter().enumerate() {
-            groups.entry((row.section, text_of(&row.kind))).or_default().0.push(r);
+        // Among equal texts of a state those with the same id are the same ones.
+        self.by_id(|row, it| {
+            row.section == it.entry.section && key_text(&row.kind) == key_text(&it.entry.kind)
+        });
+        let mut groups: HashMap<(Section, String), VecDeque<usize>> = HashMap::new();
+        for (i, it) in self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none()) {
+            let key = (it.entry.section, key_text(&it.entry.kind).into_owned());
+            groups.entry(key).or_default().push_back(i);
         }
-        for (i, it) in self.items.iter().enumerate() {
-            let key = (it.entry.section, text_of(&it.entry.kind));
-            groups.entry(key).or_default().1.push(i);
-        }
-        for (rows, items) in groups.into_values() {
-            self.tied(rows, items);
+        for r in 0..self.rows.len() {
+            if self.of_row[r].is_some() || groups.is_empty() {
+                continue;
+            }
+            let row = &self.rows[r];
+            let key = (row.section, key_text(&row.kind).into_owned());
+            if let Some(i) = groups.get_mut(&key).and_then(VecDeque::pop_front) {
+                self.pair(r, i);
+            }
         }
         // The same row in another state: same id and text, then the text alone.
         self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
@@ -36,28 +44,6 @@ impl Refresh<'_> {
             self.by_id(|_, _| true);
         }
         self.alike();
-    }
-
-    /// Same state and text: those with the same id first, the others in order.
-    fn tied(&mut self, rows: Vec<usize>, items: Vec<usize>) {
-        let mut left: VecDeque<usize> = items.into();
-        let mut rest = Vec::new();
-        for r in rows {
-            let id = self.rows[r].key.id;
-            match left.iter().position(|i| self.items[*i].key.map(|k| k.id) == Some(id)) {
-                Some(n) if left.len() <= 64 || n == 0 => {
-                    if let Some(i) = left.remove(n) {
-                        self.pair(r, i);
-                    }
-                }
-                _ => rest.push(r),
-            }
-        }
-        for r in rest {
-            if let Some(i) = left.pop_front() {
-                self.pair(r, i);
-            }
-        }
     }
 
     /// Pairs leftovers of the same table and row id when `want` holds.
@@ -89,7 +75,7 @@ impl Refresh<'_> {
         let mut left: HashMap<(&str, String), VecDeque<usize>> = HashMap::new();
         for (i, it) in self.items.iter().enumerate() {
             if self.of_item[i].is_none() {
-                let key = (it.entry.section.table(), key_text(&it.entry.kind));
+                let key = (it.entry.section.table(), key_text(&it.entry.kind).into_owned());
                 left.entry(key).or_default().push_back(i);
             }
         }
@@ -97,7 +83,7 @@ impl Refresh<'_> {
         for (r, row) in self.rows.iter().enumerate() {
             if self.of_row[r].is_none()
                 && let Some(i) = left
-                    .get_mut(&(row.section.table(), key_text(&row.kind)))
+                    .get_mut(&(row.section.table(), key_text(&row.kind).into_owned()))
                     .and_then(VecDeque::pop_front)
             {
                 pairs.push((r, i));
@@ -154,15 +140,15 @@ impl Refresh<'_> {
 }
 
 /// What rows are matched by.
-pub(super) fn key_text(kind: &Kind) -> String {
+pub(super) fn key_text(kind: &Kind) -> Cow<'_, str> {
     match kind {
-        Kind::Mission(m) => clean(&m.text).into_owned(),
-        Kind::Idea(i) => {
-            let t = clean(&i.text);
-            t.strip_prefix("- ").unwrap_or(&t).to_owned()
-        }
-        Kind::Ci(c) => c.url.clone(),
-        Kind::Layout | Kind::Header => String::new(),
+        Kind::Mission(m) => clean(&m.text),
+        Kind::Idea(i) => match clean(&i.text) {
+            Cow::Borrowed(t) => Cow::Borrowed(t.strip_prefix("- ").unwrap_or(t)),
+            Cow::Owned(t) => Cow::Owned(t.strip_prefix("- ").unwrap_or(&t).to_owned()),
+        },
+        Kind::Ci(c) => Cow::Borrowed(&c.url),
+        Kind::Layout | Kind::Header => Cow::Borrowed(""),
     }
 }
 
