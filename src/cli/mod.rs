@@ -14,6 +14,7 @@ mod status;
 mod target;
 mod unmount;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -35,7 +36,8 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> failure::Result<()> {
-    let instance = cli.instance.as_deref();
+    // An empty INSTANCEFS_DIR is none.
+    let instance = cli.instance.as_deref().filter(|path| !path.is_empty()).map(Path::new);
     match &cli.command {
         Command::Init(args) => init::run(args),
         Command::Mount(args) => mount::run(args),

@@ -107,12 +107,13 @@ pub(super) fn databases(from: &Path, to: &Path, copied: &mut Copied) -> Result<(
     Ok(())
 }
 
-/// One database: byte for byte when nothing is pending beside it, else one state of it.
+/// One database: byte for byte when nobody has it open and nothing is pending beside it, else
+/// one state of it.
 fn database(from: &Path, to: &Path) -> Result<()> {
     let pending = ["-wal", "-journal"].iter().any(|ending| {
         let mut name = from.as_os_str().to_owned();
         name.push(ending);
-        std::fs::metadata(name).is_ok_and(|m| m.len() > 0)
+        std::fs::symlink_metadata(name).is_ok()
     });
     copy::file(from, to)?;
     if pending {

@@ -72,6 +72,9 @@ pub struct Marker {
     /// `missions.db` was there before us and is not ours to remove.
     #[serde(default)]
     pub foreign_database: bool,
+    /// The same of `missions.lock`.
+    #[serde(default)]
+    pub foreign_lock: bool,
 }
 
 impl Marker {

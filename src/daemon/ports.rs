@@ -31,12 +31,8 @@ impl Documents for LiveDocuments {
         self.0.sync()
     }
 
-    fn at(&self, doc: DocId, rev: Rev) -> Answer<Arc<Version>> {
-        self.0.at(doc, rev)?.ok_or_else(|| StoreError::History {
-            doc: doc.as_str(),
-            rev: rev.0,
-            reason: "not on record any more".to_owned(),
-        })
+    fn at(&self, doc: DocId, rev: Rev) -> Answer<Option<Arc<Version>>> {
+        self.0.at(doc, rev)
     }
 
     fn believe(

@@ -30,6 +30,8 @@ pub mod rescue;
 pub mod seen;
 mod serve;
 mod sources;
+#[cfg(test)]
+mod tests;
 pub mod tree;
 mod writing;
 

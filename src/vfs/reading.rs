@@ -6,8 +6,9 @@ use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
 use super::tree::Tree;
-use crate::documents::Version;
+use crate::documents::{Content, Version};
 use crate::model::View;
+use parking_lot::MutexGuard;
 
 impl Tree {
     /// Opens a document. `created`: the name was not there for the caller, the file is new.
@@ -64,8 +65,10 @@ impl Tree {
         {
             for h in handles {
                 if h.written_by(process.id) {
-                    let state = h.state.lock();
-                    if h.is_dirty() {
+                    // While it commits, its buffer is as good as current.
+                    if let Some(state) = h.state.try_lock()
+                        && h.is_dirty()
+                    {
                         size = state.own_size(size);
                         written = Some(state.last_write);
                     }
@@ -99,15 +102,35 @@ impl Tree {
             }
         }
         let process = self.process(who);
-        let settled = self.settle_locked_writers(h, process.as_ref());
+        let mut state = self.take_version(h, process.as_ref(), offset)?;
+        if let Some(text) = state.own_text(h.is_dirty()) {
+            return Ok(slice(text, offset, size));
+        }
+        state.reader = who.tid;
+        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
+            self.seen.looked(process, h.view, version);
+        }
+        Ok(serve(h, &mut state, offset, size))
+    }
+
+    /// Makes sure that the handle has the version that a read from `offset` returns: the one in
+    /// hand, or, for the first read, after end of file and for a lock holder that starts over, the
+    /// current one.
+    fn take_version<'h>(
+        &self,
+        h: &'h DocHandle,
+        process: Option<&Process>,
+        offset: u64,
+    ) -> Result<MutexGuard<'h, State>> {
+        let settled = self.settle_locked_writers(h, process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view.doc())?;
         let reading = h.state.lock().reading.as_ref().map(|(v, _)| v.rev);
         let old = reading.or(told.as_ref().map(|v| v.rev)).is_some_and(|rev| rev != current.rev);
-        let holder = settled || (old && self.locks(process.as_ref(), h.view));
+        let holder = settled || (old && self.locks(process, h.view));
         let mut state = h.state.lock();
-        if let Some(text) = state.own_text(h.is_dirty()) {
-            return Ok(slice(text, offset, size));
+        if state.own_text(h.is_dirty()).is_some() {
+            return Ok(state);
         }
         let first = state.reading.is_none();
         if first || state.at_end || (offset == 0 && holder) {
@@ -119,11 +142,25 @@ impl Tree {
             };
             take(h, &mut state, version);
         }
-        state.reader = who.tid;
-        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
-            self.seen.looked(process, h.view, version);
+        Ok(state)
+    }
+
+    /// The version that a read from the beginning returns, without its counting as a look;
+    /// `None` when the handle has a text of its own.
+    pub(super) fn doc_version(
+        &self,
+        who: &Caller,
+        h: &DocHandle,
+    ) -> Result<Option<(View, Arc<Version>, Content)>> {
+        if !h.mode.read {
+            return Err(Error::BadHandle);
         }
-        Ok(serve(h, &mut state, offset, size))
+        let process = self.process(who);
+        let state = self.take_version(h, process.as_ref(), 0)?;
+        if state.own_text(h.is_dirty()).is_some() || !state.fragment.is_empty() {
+            return Ok(None);
+        }
+        Ok(state.reading.clone().map(|(version, content)| (h.view, version, content)))
     }
 
     /// Whether something was committed since the handle took its version.
@@ -158,9 +195,7 @@ impl Tree {
 }
 
 fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
-    let content = version
-        .view(h.view)
-        .unwrap_or_else(|| crate::documents::Content::from_chunks(std::iter::empty()));
+    let content = version.view(h.view).unwrap_or_else(|| Content::from_chunks(std::iter::empty()));
     state.base = Some(version.clone());
     state.reading = Some((version, content));
     state.at_end = false;

@@ -470,6 +470,12 @@ impl Layer for Tree {
             return Ok(copied);
         }
         let size = length.min(COPY_AT_ONCE) as u32;
+        if let (Fixed::Document(_), true) = (self.fixed(node_in)?, plain(node_out)?)
+            && (offset_in, offset_out) == (0, 0)
+            && let Some(copied) = self.copy_whole(who, fh_in, node_out, fh_out, size)?
+        {
+            return Ok(copied);
+        }
         let data = self.read(who, node_in, fh_in, offset_in, size)?;
         let mut copied = 0;
         while copied < data.len() {
@@ -486,6 +492,34 @@ impl Layer for Tree {
 }
 
 impl Tree {
+    /// Copies a whole document to a plain file without anybody's looking at it: the file is a
+    /// copy of the version. `None`: it is too long, or the handle has a text of its own.
+    fn copy_whole(
+        &self,
+        who: &Caller,
+        from: Fh,
+        node: Node,
+        fh: Fh,
+        size: u32,
+    ) -> Result<Option<u32>> {
+        let Some((view, version, content)) = self.doc_version(who, &*self.handle(from)?)? else {
+            return Ok(None);
+        };
+        if content.len() > u64::from(size) || content.is_empty() {
+            return Ok(None);
+        }
+        let data = content.to_vec();
+        let mut copied = 0;
+        while copied < data.len() {
+            match self.plain.write(who, node, fh, copied as u64, &data[copied..], 0)? {
+                0 => return Ok(Some(copied as u32)),
+                n => copied += n as usize,
+            }
+        }
+        self.sources.copied(node, view, version);
+        Ok(Some(copied as u32))
+    }
+
     /// Nothing can be made in or taken from `.instancefs`.
     fn forbid_own(&self, parent: Node) -> Result<()> {
         match self.fixed(parent)? {

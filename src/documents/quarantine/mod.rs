@@ -1,6 +1,8 @@
 //! The quarantine document: `missions-quarantine.md`, a read-only view of the rows that some
 //! program has set aside (missions-format section 4).
 
+mod import;
+
 use std::any::Any;
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use rusqlite::Connection;
 use super::{Content, Context, DocState, Document, Plan, Refreshed, Save, State};
 use crate::model::{DocId, Reason, Refusal, View};
 use crate::store::StoreError;
+
+pub use import::import;
 
 const HEADING: &str = "# Quarantine\n\n";
 const READ: &str = "SELECT CAST(added_at AS TEXT), CAST(source AS TEXT), CAST(reason AS TEXT), \
