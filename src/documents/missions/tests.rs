@@ -28,7 +28,7 @@ impl Live {
 
     pub fn with(doc: Missions) -> Live {
         let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch(include_str!("../../store/migrations/001_shared.sql")).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let state = doc.fresh();
         let mut live = Live { conn, doc, state, overlaps: Vec::new(), now: 1_800_000_000 };
         live.refresh();

@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn rows_show_as_lines_and_saves_are_refused() {
         let conn = Connection::open_in_memory().unwrap();
-        conn.execute_batch(include_str!("../../store/migrations/001_shared.sql")).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let (doc, cx) = (Quarantine, Context { now: Stamp(0) });
         let fresh = doc.fresh();
         assert!(!doc.refresh(&conn, &fresh, &fresh, &cx).unwrap().changed);
