@@ -290,14 +290,15 @@ fn settle_file(instance: &Instance, view: View) -> Result<()> {
     Ok(())
 }
 
-/// Whether `missions.md` was written after the last change of the database.
+/// Whether `missions.md` was written after the last change of the database, or in the same tick
+/// of the file system's clock.
 fn newer_than_database(dir: &Path) -> Result<bool> {
     let time = |name: &str| -> Option<SystemTime> {
         std::fs::metadata(dir.join(name)).and_then(|m| m.modified()).ok()
     };
     let database =
         [DB_NAME.to_owned(), format!("{DB_NAME}-wal")].iter().filter_map(|n| time(n)).max();
-    Ok(time(View::MissionsMd.name()) > database)
+    Ok(time(View::MissionsMd.name()) >= database)
 }
 
 /// A document's file; a symlink is followed here: what it leads to becomes the document.

@@ -24,7 +24,7 @@ fn keeps_what_a_file_system_keeps() {
     let fifo = from.join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let has_xattrs =
-        rustix::fs::lsetxattr(&from.join("a"), "user.colour", b"blue", XattrFlags::empty()).is_ok();
+        rustix::fs::lsetxattr(from.join("a"), "user.colour", b"blue", XattrFlags::empty()).is_ok();
     let old = Timestamps {
         last_access: Timespec { tv_sec: 5, tv_nsec: 7 },
         last_modification: Timespec { tv_sec: 1_000_000_000, tv_nsec: 123_456_789 },
@@ -55,7 +55,7 @@ fn keeps_what_a_file_system_keeps() {
     assert!(sparse.blocks() < 1000, "{} blocks", sparse.blocks());
     if has_xattrs {
         let mut value = [0u8; 10];
-        let n = rustix::fs::lgetxattr(&to.join("a"), "user.colour", &mut value[..]).unwrap();
+        let n = rustix::fs::lgetxattr(to.join("a"), "user.colour", &mut value[..]).unwrap();
         assert_eq!(&value[..n], b"blue");
     }
 }
