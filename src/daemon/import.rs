@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use self::pair::config_pair;
-use super::copy::{self, Copied, Like, write_whole};
+use super::copy::{self, Copied};
 use super::error::{DaemonError, Result, io};
 use super::export::{databases, left_to_database_copy, prepare};
 use super::instance::Instance;
 use super::journal::{Doing, Journal, Marker};
+use super::whole::{self, Like, write_whole};
 use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, mounts, names};
 use crate::documents::live::{SaveError, SaveRequest};
@@ -127,7 +128,7 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
     }
     let mut imported = in_place(&store, from.as_deref())?;
     imported.copied = copied;
-    copy::sync_all(&store)?;
+    whole::sync_all(&store)?;
     Journal::done(&store)?;
     drop(lock);
     Ok(Some(imported))

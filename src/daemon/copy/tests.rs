@@ -91,18 +91,6 @@ fn refuses_a_copy_into_itself() {
 }
 
 #[test]
-fn a_whole_write_replaces_and_leaves_nothing_behind() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("f"), "old").unwrap();
-    let like = Like { mode: 0o644, owner: None, mtime: Some(crate::model::Stamp(1_500_000_001)) };
-    write_whole(dir.path(), "f", b"new", like).unwrap();
-    let meta = dir.path().join("f").metadata().unwrap();
-    assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new");
-    assert_eq!((meta.mode() & 0o7777, meta.mtime(), meta.mtime_nsec()), (0o644, 1, 500_000_001));
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-}
-
-#[test]
 fn knows_a_database_and_its_companions() {
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("x.db");
