@@ -171,7 +171,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
     let parts = Parts {
         documents: Arc::new(LiveDocuments(Arc::clone(&instance.live))),
         plain: Arc::new(plain),
-        processes: Arc::new(System::default()),
+        processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
     };

@@ -73,7 +73,9 @@ pub fn between(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Vec<u8> {
 }
 
 fn joined(chunks: &[&Arc<[u8]>]) -> Vec<u8> {
-    chunks.iter().flat_map(|c| c.iter().copied()).collect()
+    let mut out = Vec::with_capacity(chunks.iter().map(|c| c.len()).sum());
+    chunks.iter().for_each(|c| out.extend_from_slice(c));
+    out
 }
 
 /// The bytes after the change.

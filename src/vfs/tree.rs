@@ -103,6 +103,7 @@ pub struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
+    last_mounts: Mutex<Stamp>,
     next_fh: AtomicU64,
 }
 
@@ -159,6 +160,7 @@ impl Tree {
             closing: AtomicBool::new(false),
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
+            last_mounts: Mutex::default(),
             next_fh: AtomicU64::new(1),
         };
         tree.recall_looks()?;
@@ -204,6 +206,22 @@ impl Tree {
             tid: 0,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    pub(super) fn procs_tick(&self, now: Stamp) {
+        /// In nanoseconds: mounts come and go rarely.
+        const EVERY: i64 = 2_000_000_000;
+        let due = {
+            let mut last = self.last_mounts.lock();
+            let due = now.0 - last.0 >= EVERY;
+            if due {
+                *last = now;
+            }
+            due
+        };
+        if due {
+            self.procs.tick();
         }
     }
 
