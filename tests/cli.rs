@@ -32,6 +32,17 @@ Notes of a person before any section.
 
 const CONFIG: &str = "# budget\nbudget:\n  daily: 1.50   # dollars\nname: \"x\"\n";
 
+/// A database of another program, with one row, the -wal in use.
+const KOAN: &str = "pragma journal_mode = wal;
+         create table missions (id integer primary key, text text not null, state text not null
+           check (state in ('pending','in_progress','done','failed')), project text not null
+           default 'default', sequence integer not null default 0, complexity text,
+           queued_at text, started_at text, completed_at text,
+           recovery_count integer not null default 0);
+         create table meta (key text primary key, value text);
+         insert into meta values ('s8_synced', '2026-07-01T09:00');
+         insert into missions (text, state, recovery_count) values ('a row', 'pending', 3);";
+
 fn make_instance(dir: &Path) {
     fs::create_dir_all(dir.join("memory/deep")).unwrap();
     fs::write(dir.join("missions.md"), MISSIONS).unwrap();
@@ -251,18 +262,7 @@ fn a_database_of_another_program_is_taken_over() {
     let from = place.path("old");
     fs::create_dir(&from).unwrap();
     let conn = Connection::open(from.join("missions.db")).unwrap();
-    conn.execute_batch(
-        "pragma journal_mode = wal;
-         create table missions (id integer primary key, text text not null, state text not null
-           check (state in ('pending','in_progress','done','failed')), project text not null
-           default 'default', sequence integer not null default 0, complexity text,
-           queued_at text, started_at text, completed_at text,
-           recovery_count integer not null default 0);
-         create table meta (key text primary key, value text);
-         insert into meta values ('s8_synced', '2026-07-01T09:00');
-         insert into missions (text, state, recovery_count) values ('a row', 'pending', 3);",
-    )
-    .unwrap();
+    conn.execute_batch(KOAN).unwrap();
     // The -wal still holds everything: another process has the database open.
     let out = ifs(&place, &["init", "s", "--from", "old"]);
     assert_eq!(out.code, 0, "{}", out.stderr);
@@ -280,6 +280,70 @@ fn a_database_of_another_program_is_taken_over() {
     assert!(out.stdout.contains("missions.md: newer than missions.db, merged"), "{}", out.stdout);
     let texts: Vec<_> = rows(&place.path("s2")).into_iter().map(|r| r.1).collect();
     assert_eq!(texts, ["a row", "a later one"]);
+}
+
+#[test]
+fn a_quarantine_file_and_an_older_missions_file_are_kept() {
+    let place = Place::new();
+    let from = place.path("old");
+    fs::create_dir(&from).unwrap();
+    let line = "- 🛡️ [2026-07-01 10:00] (telegram) too long: do it";
+    fs::write(from.join("missions-quarantine.md"), format!("# Quarantine\n\n{line}\nfree\n"))
+        .unwrap();
+    fs::write(from.join("missions.md"), "# Missions\n\n## Pending\n- removed since\n").unwrap();
+    let old = fs::File::options().write(true).open(from.join("missions.md")).unwrap();
+    old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    Connection::open(from.join("missions.db"))
+        .unwrap()
+        .execute_batch("create table t (x)")
+        .unwrap();
+    let before = contents(&from);
+    let out = ifs(&place, &["init", "s", "--from", "old"]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(out.stdout.contains("1 in quarantine"), "{}", out.stdout);
+    assert!(
+        out.stdout.contains("missions-quarantine.md: taken in but for some lines"),
+        "{}",
+        out.stdout
+    );
+    // A database without any missions does not make the file an old one.
+    assert!(out.stdout.contains("missions: 1 pending"), "{}", out.stdout);
+    for (name, text, _) in before {
+        assert_eq!(fs::read(place.path("s").join(&name)).unwrap(), text, "{name}");
+    }
+
+    let two = place.path("two");
+    fs::create_dir(&two).unwrap();
+    fs::write(two.join("missions.md"), "# Missions\n\n## Pending\n- removed since\n").unwrap();
+    let old = fs::File::options().write(true).open(two.join("missions.md")).unwrap();
+    old.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let conn = Connection::open(two.join("missions.db")).unwrap();
+    conn.execute_batch(KOAN).unwrap();
+    drop(conn);
+    let out = ifs(&place, &["init", "s2", "--from", "two"]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(!fs::read_to_string(place.path("s2/missions.md")).unwrap().contains("removed since"));
+    assert!(
+        fs::read_to_string(place.path("s2/missions.md.older")).unwrap().contains("removed since")
+    );
+}
+
+#[test]
+fn a_mount_or_a_linked_database_is_not_taken_in() {
+    let place = Place::new();
+    let from = place.path("old");
+    fs::create_dir(&from).unwrap();
+    let conn = Connection::open(place.path("real.db")).unwrap();
+    conn.execute_batch("create table t (x)").unwrap();
+    symlink(place.path("real.db"), from.join("missions.db")).unwrap();
+    let before = fs::read(place.path("real.db")).unwrap();
+    for args in [&["init", "s", "--from", "old"][..], &["adopt", "old"]] {
+        let out = ifs(&place, args);
+        assert_eq!(out.code, 1, "{args:?}");
+        assert!(out.stderr.contains("missions.db: not a regular file"), "{}", out.stderr);
+    }
+    assert_eq!(fs::read(place.path("real.db")).unwrap(), before);
+    assert_eq!(names_in(&from), ["missions.db"]);
 }
 
 #[test]
@@ -305,6 +369,9 @@ fn status_of_a_store_that_nobody_serves() {
     assert!(named.stdout.contains("2 pending"), "{}", named.stdout);
     let env = place.command(&["status"]).env("INSTANCEFS_DIR", place.path("s")).output().unwrap();
     assert!(String::from_utf8_lossy(&env.stdout).contains("2 pending"));
+    let mut empty = place.command(&["status"]);
+    empty.env("INSTANCEFS_DIR", "").current_dir(place.path("s"));
+    assert!(support::watch(empty).stdout.contains("2 pending"));
     let none = place.run_in(".", &["status"]);
     assert_eq!(none.code, 1);
     assert!(none.stderr.contains("hint: "), "{}", none.stderr);

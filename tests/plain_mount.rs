@@ -263,6 +263,38 @@ print("done")
 }
 
 #[test]
+fn flags_of_open_and_rename() {
+    let m = Mounted::new();
+    fs::create_dir(m.path("d")).unwrap();
+    for dir in ["", "d/"] {
+        let (a, b) = (m.path(&format!("{dir}a")), m.path(&format!("{dir}b")));
+        fs::write(&a, "A").unwrap();
+        fs::write(&b, "B").unwrap();
+        let exclusive = fs::OpenOptions::new().write(true).create_new(true).open(&a);
+        assert_eq!(exclusive.unwrap_err().raw_os_error(), Some(libc::EEXIST));
+        let rename = |flags| {
+            let c = |p: &Path| std::ffi::CString::new(p.as_os_str().as_bytes()).unwrap();
+            let at = libc::AT_FDCWD;
+            // SAFETY: both paths are C strings.
+            match unsafe { libc::renameat2(at, c(&a).as_ptr(), at, c(&b).as_ptr(), flags) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error().raw_os_error().unwrap()),
+            }
+        };
+        assert_eq!(rename(libc::RENAME_NOREPLACE), Err(libc::EEXIST));
+        rename(libc::RENAME_EXCHANGE).unwrap();
+        assert_eq!(fs::read(&a).unwrap(), b"B");
+        rename(0).unwrap();
+        assert_eq!(fs::read(&b).unwrap(), b"B");
+        assert!(!a.exists());
+        let mut temporary = fs::OpenOptions::new();
+        temporary.write(true).custom_flags(libc::O_TMPFILE);
+        let refused = temporary.open(m.path("d")).unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EOPNOTSUPP));
+    }
+}
+
+#[test]
 fn many_threads() {
     let m = Mounted::new();
     fs::create_dir(m.path("d")).unwrap();

@@ -1,6 +1,7 @@
 //! What can be typed. Nothing here is resolved: paths are as given, `target.rs` finds out
 //! what they mean.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -33,7 +34,7 @@ pub struct Cli {
     /// The instance: a store, a mount, or a path in one of them [default: the nearest one at
     /// or above the current directory]
     #[arg(short = 'C', global = true, value_name = "PATH", env = "INSTANCEFS_DIR")]
-    pub instance: Option<PathBuf>,
+    pub instance: Option<OsString>,
 }
 
 /// The commands.
@@ -190,7 +191,7 @@ documents written out as they are in it.
 
 Examples:
   instancefs export ~/state /backup/instance-today
-  instancefs -C ~/instance export . /backup/instance-today")]
+  instancefs export ~/instance /backup/instance-today    a mount is as good")]
 pub struct Export {
     /// The store, a mount, or a path in one of them
     pub store: PathBuf,

@@ -31,9 +31,18 @@ pub fn report(imported: &Imported, copied: bool) {
             How::Older(kept) => {
                 format!("{name}: older than missions.db, not taken in, its text is in {kept}")
             }
+            How::Partly(kept) => {
+                format!("{name}: taken in but for some lines, its whole text is in {kept}")
+            }
             How::Same => format!("{name}: taken in, says what is there already"),
             How::Empty => format!("{name}: empty, nothing to take in"),
         });
+    }
+    for file in &imported.files {
+        if let Some(target) = &file.link {
+            let (name, target) = (file.view.name(), target.display());
+            note(&format!("{name} was a symlink to {target}; it becomes a file of its own"));
+        }
     }
     if !imported.layout.is_empty() {
         let lines = count(imported.layout.len() as u64, "line");

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::args::Mount;
 use super::failure::{Failure, Result};
 use super::output::note;
+use crate::daemon::leave;
 use crate::daemon::ready::{self, Outcome, Ready};
 use crate::daemon::serve::{self, Settings};
 
@@ -30,7 +31,12 @@ pub fn background(settings: &Settings) -> Result<()> {
     if settings.read_only {
         daemon.push("--read-only".into());
     }
-    match ready::start(&daemon, &settings.store)? {
+    let outcome = ready::start(&daemon, &settings.store);
+    if !matches!(outcome, Ok(Outcome::Ready { .. })) {
+        // One that was killed on the way could not clean up after itself.
+        let _ = leave::detach_dead(&settings.mountpoint);
+    }
+    match outcome? {
         Outcome::Ready { notes } => {
             notes.iter().for_each(|text| note(text));
             Ok(())
@@ -48,6 +54,9 @@ fn serve(args: &Mount) -> Result<()> {
     };
     let result = settings(args).and_then(|s| serve::run(&s, &mut ready).map_err(Failure::from));
     if let Err(failure) = &result {
+        if ready.awaited() {
+            log::error!("{}", failure.message);
+        }
         ready.tell(&Outcome::Failed {
             code: failure.exit as u8,
             message: failure.message.clone(),

@@ -3,23 +3,27 @@
 //! Every step can be repeated. A document counts as taken in when the store has noted its
 //! file's hash, which is the last thing that is done for it.
 
+mod pair;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::copy::{self, Copied, Like, write_whole};
+use self::pair::config_pair;
+use super::copy::{self, Copied};
 use super::error::{DaemonError, Result, io};
 use super::export::{databases, left_to_database_copy, prepare};
 use super::instance::Instance;
 use super::journal::{Doing, Journal, Marker};
+use super::whole::{self, Like, write_whole};
 use super::writeout::{note, read_plain, sha256, write_out};
-use super::{instance, lock, names};
+use super::{instance, lock, mounts, names};
 use crate::documents::live::{SaveError, SaveRequest};
-use crate::documents::{Written, missions};
+use crate::documents::{Written, missions, quarantine};
 use crate::model::{Actor, Clock, DocId, Stamp, SystemClock, Via, View};
 use crate::store::upkeep::RowCounts;
-use crate::store::{DB_NAME, NameRow};
+use crate::store::{DB_NAME, LOCK_NAME, NameRow, Store};
 
 /// What was taken in.
 #[derive(Debug, Default)]
@@ -46,6 +50,15 @@ pub struct File {
     pub bytes: u64,
     /// What became of it.
     pub how: How,
+    /// It was a symlink to this file, which stays as it is.
+    pub link: Option<PathBuf>,
+}
+
+impl File {
+    fn of(dir: &Path, view: View, bytes: &[u8], how: How) -> File {
+        let link = std::fs::read_link(dir.join(view.name())).ok();
+        File { view, bytes: bytes.len() as u64, how, link }
+    }
 }
 
 /// What became of a file.
@@ -57,6 +70,8 @@ pub enum How {
     Merged,
     /// It was older than the database and was not taken in; its text is in this file.
     Older(String),
+    /// Taken in but for lines that the format does not have; its whole text is in this file.
+    Partly(String),
     /// It says what the document says already.
     Same,
     /// Nothing is in it.
@@ -70,10 +85,13 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
         Some(from) => Some(from.canonicalize().map_err(io(from, "cannot read"))?),
         None => None,
     };
-    if let Some(from) = &from
-        && !from.is_dir()
-    {
-        return Err(in_the_way(from, "not a directory"));
+    if let Some(from) = &from {
+        if !from.is_dir() {
+            return Err(in_the_way(from, "not a directory"));
+        }
+        if mounts::containing(from).map_err(io(from, "cannot look for mounts"))?.is_some() {
+            return Err(in_the_way(from, "is mounted; `instancefs export` copies it"));
+        }
     }
     let journal = Journal::of(Doing::Init, from.as_deref());
     if Journal::read(store)?.is_none() && instance::is_store(store) {
@@ -110,7 +128,7 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
     }
     let mut imported = in_place(&store, from.as_deref())?;
     imported.copied = copied;
-    copy::sync_all(&store)?;
+    whole::sync_all(&store)?;
     Journal::done(&store)?;
     drop(lock);
     Ok(Some(imported))
@@ -121,6 +139,9 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
 pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
     config_pair(dir)?;
     let database = dir.join(DB_NAME);
+    if std::fs::symlink_metadata(&database).is_ok_and(|m| !m.is_file()) {
+        return Err(in_the_way(&database, "not a regular file, so it cannot be taken over"));
+    }
     let marker = match Marker::read(dir)? {
         Some(marker) => marker,
         None => Marker {
@@ -128,18 +149,25 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             from: from.map(Path::to_owned),
             foreign_database: copy::is_database(&database),
+            foreign_lock: dir.join(LOCK_NAME).exists(),
         },
     };
     let newer = newer_than_database(dir)?;
     marker.write(dir)?;
-    let instance = Instance::create(dir)?;
+    let store = Store::create(dir)?;
     let mut files = Vec::new();
+    // Before the documents are opened: they find the rows there.
+    files.extend(quarantined(&store, dir)?);
+    let instance = Instance::with(dir, store)?;
+    if !files.is_empty() {
+        settle_file(&instance, View::QuarantineMd)?;
+    }
     // Of two equal configs the YAML is the source: it may have comments.
-    for view in [View::MissionsMd, View::QuarantineMd, View::ConfigYaml, View::ConfigJson] {
+    for view in [View::MissionsMd, View::ConfigYaml, View::ConfigJson] {
         let Some(bytes) = read_document(dir, view)? else { continue };
         let how = one(&instance, view, &bytes, marker.foreign_database, newer)?;
         keep_looks(&instance, view)?;
-        files.push(File { view, bytes: bytes.len() as u64, how });
+        files.push(File::of(dir, view, &bytes, how));
     }
     keep_siblings(&instance)?;
     write_out(&instance)?;
@@ -173,7 +201,7 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
         note(instance, view, hash, &current)?;
         return Ok(How::Same);
     }
-    if !fresh && database && view != View::ConfigJson && view != View::ConfigYaml && !newer {
+    if !fresh && view == View::MissionsMd && database && !newer {
         let name = format!("{}.older", view.name());
         write_whole(&instance.dir, &name, bytes, Like { mode: 0o600, owner: None, mtime: None })?;
         return Ok(How::Older(name));
@@ -235,14 +263,43 @@ fn keep_siblings(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// Whether `missions.md` was written after the last change of the database.
+/// Makes rows of a `missions-quarantine.md`. Rows that are there already are the truth. Lines
+/// that are no rows are kept with the whole text in a file beside it.
+fn quarantined(store: &Store, dir: &Path) -> Result<Option<File>> {
+    let view = View::QuarantineMd;
+    let Some(bytes) = read_document(dir, view)? else { return Ok(None) };
+    let text = String::from_utf8_lossy(&bytes);
+    let how = match store.gate(|c| quarantine::import(c, &text))? {
+        Some(others) if others.is_empty() => How::Taken,
+        Some(_) => {
+            let name = format!("{}.before", view.name());
+            write_whole(dir, &name, &bytes, Like::PRIVATE)?;
+            How::Partly(name)
+        }
+        None => How::Same,
+    };
+    Ok(Some(File::of(dir, view, &bytes, how)))
+}
+
+/// The file stands for the current version as it is.
+fn settle_file(instance: &Instance, view: View) -> Result<()> {
+    if let Some(bytes) = read_document(&instance.dir, view)? {
+        let current = instance.live.current(view.doc())?;
+        note(instance, view, sha256(&bytes), &current)?;
+        keep_looks(instance, view)?;
+    }
+    Ok(())
+}
+
+/// Whether `missions.md` was written after the last change of the database, or in the same tick
+/// of the file system's clock.
 fn newer_than_database(dir: &Path) -> Result<bool> {
     let time = |name: &str| -> Option<SystemTime> {
         std::fs::metadata(dir.join(name)).and_then(|m| m.modified()).ok()
     };
     let database =
         [DB_NAME.to_owned(), format!("{DB_NAME}-wal")].iter().filter_map(|n| time(n)).max();
-    Ok(time(View::MissionsMd.name()) > database)
+    Ok(time(View::MissionsMd.name()) >= database)
 }
 
 /// A document's file; a symlink is followed here: what it leads to becomes the document.
@@ -263,87 +320,6 @@ fn read_document(dir: &Path, view: View) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// `config.json` and `config.yaml` are two views of one config. When a directory has both,
-/// they must say the same, else one of them would be lost.
-fn config_pair(dir: &Path) -> Result<()> {
-    let json = read_document(dir, View::ConfigJson)?.filter(|b| !b.trim_ascii().is_empty());
-    let yaml = read_document(dir, View::ConfigYaml)?.filter(|b| !b.trim_ascii().is_empty());
-    let (Some(json), Some(yaml)) = (json, yaml) else { return Ok(()) };
-    let first = dir.join(View::ConfigJson.name());
-    let second = dir.join(View::ConfigYaml.name());
-    let broken = |path: &PathBuf, message: String| in_the_way(path, &message);
-    let a: serde_json::Value =
-        serde_json::from_slice(&json).map_err(|e| broken(&first, format!("not JSON: {e}")))?;
-    let b: serde_json::Value =
-        serde_yaml::from_slice(&yaml).map_err(|e| broken(&second, format!("not YAML: {e}")))?;
-    match difference(&a, &b, String::new()) {
-        None => Ok(()),
-        Some(place) => {
-            let place = if place.is_empty() { place } else { format!(": {place}") };
-            Err(DaemonError::TwoTruths { first, second, place })
-        }
-    }
-}
-
-/// The first key path at which two values differ.
-fn difference(a: &serde_json::Value, b: &serde_json::Value, at: String) -> Option<String> {
-    use serde_json::Value;
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            let below =
-                |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
-            for (key, value) in a {
-                match b.get(key) {
-                    Some(other) => {
-                        if let Some(place) = difference(value, other, below(key)) {
-                            return Some(place);
-                        }
-                    }
-                    None => return Some(below(key)),
-                }
-            }
-            b.keys().find(|key| !a.contains_key(*key)).map(|key| below(key))
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => a
-            .iter()
-            .zip(b)
-            .enumerate()
-            .find_map(|(n, (a, b))| difference(a, b, format!("{at}[{n}]"))),
-        (Value::Number(a), Value::Number(b)) => {
-            (a.to_string() != b.to_string() && a.as_f64() != b.as_f64()).then_some(at)
-        }
-        _ => (a != b).then_some(at),
-    }
-}
-
 fn in_the_way(path: &Path, reason: &str) -> DaemonError {
     DaemonError::InTheWay { path: path.to_owned(), reason: reason.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn two_configs_must_say_the_same() {
-        let dir = tempfile::tempdir().unwrap();
-        let put = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
-        put("config.json", r#"{"a": {"b": 1.0, "c": [1, "x"]}, "d": null}"#);
-        put("config.yaml", "# comment\na:\n  b: 1\n  c: [1, x]\nd:\n");
-        config_pair(dir.path()).unwrap();
-        for (yaml, place) in [
-            ("a: {b: 1, c: [1, y]}\nd:\n", "a.c[1]"),
-            ("a: {b: 2, c: [1, x]}\nd:\n", "a.b"),
-            ("a: {b: 1, c: [1, x]}\nd:\ne: 1\n", "e"),
-            ("a: {b: 1, c: [1, x]}\n", "d"),
-        ] {
-            put("config.yaml", yaml);
-            let message = config_pair(dir.path()).unwrap_err().to_string();
-            assert!(message.contains("config.json and ") && message.ends_with(place), "{message}");
-        }
-        put("config.yaml", "a: [");
-        assert!(config_pair(dir.path()).unwrap_err().to_string().contains("config.yaml: not YAML"));
-        put("config.yaml", "\n");
-        config_pair(dir.path()).unwrap();
-    }
 }

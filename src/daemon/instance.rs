@@ -26,11 +26,6 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes the database in `dir`, or takes over the one that is there.
-    pub fn create(dir: &Path) -> Result<Instance> {
-        Instance::with(dir, Store::create(dir)?)
-    }
-
     /// Opens the store in `dir`. The caller holds its lock.
     pub fn open(dir: &Path) -> Result<Instance> {
         Instance::with(dir, Store::open(dir, Options::default())?)
@@ -41,7 +36,8 @@ impl Instance {
         Instance::with(dir, Store::open(dir, Options { read_only: true, ..Options::default() })?)
     }
 
-    fn with(dir: &Path, store: Store) -> Result<Instance> {
+    /// The documents of an open store.
+    pub fn with(dir: &Path, store: Store) -> Result<Instance> {
         let store = Arc::new(store);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let live = Live::open(Arc::clone(&store), kinds(dir), clock)?;
@@ -51,7 +47,11 @@ impl Instance {
 
 /// The document kinds of a store.
 fn kinds(dir: &Path) -> Vec<Arc<dyn Document>> {
-    vec![Arc::new(Missions::default()), Arc::new(ConfigDocument::new(Some(dir.to_owned()), None))]
+    vec![
+        Arc::new(Missions::default()),
+        Arc::new(Quarantine),
+        Arc::new(ConfigDocument::new(Some(dir.to_owned()), None)),
+    ]
 }
 
 /// Whether a directory is a store: it says so, or its database has our tables.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::copy::{Like, write_whole};
 use super::error::{DaemonError, Result, io};
 use super::names;
+use super::whole::{Like, write_whole};
 
 /// A command of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +72,9 @@ pub struct Marker {
     /// `missions.db` was there before us and is not ours to remove.
     #[serde(default)]
     pub foreign_database: bool,
+    /// The same of `missions.lock`.
+    #[serde(default)]
+    pub foreign_lock: bool,
 }
 
 impl Marker {

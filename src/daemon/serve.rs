@@ -129,7 +129,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     ready.tell(&Outcome::Ready { notes });
 
     let peer = serve_until_end(&wait, &mounted);
-    let warnings = end(instance, mounted, background);
+    let warnings = end(instance, &settings.mountpoint, mounted, background);
     log::info!("ended");
     if let Some(mut peer) = peer {
         peer.answer(&Answer::Left { warnings });
@@ -173,11 +173,20 @@ fn serve_until_end(events: &Receiver<Event>, mounted: &Mounted) -> Option<Peer> 
 
 /// R11: finishes what is in flight, keeps unsaved buffers, writes the documents out. What did
 /// not go as it should, one line each.
-fn end(instance: Instance, mounted: Arc<Mounted>, background: Background) -> Vec<String> {
+fn end(
+    instance: Instance,
+    mountpoint: &Path,
+    mounted: Arc<Mounted>,
+    background: Background,
+) -> Vec<String> {
     let mut warnings = Vec::new();
     mounted.leave();
     drop(background);
     drop(mounted);
+    // When the kernel ended the connection, the mount point is still in the tree.
+    if let Err(e) = leave::detach_dead(mountpoint) {
+        log::warn!("{e}");
+    }
     if !settle_rows(&instance.live) {
         warnings.push(
             "another program holds missions.lock; the last changes are in missions.md and \

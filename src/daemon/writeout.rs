@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::copy::{Like, write_whole};
 use super::error::{Result, io};
 use super::instance::Instance;
+use super::whole::{Like, write_whole};
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{Actor, Clock, Refusal, SystemClock, Via, View};
@@ -142,7 +142,7 @@ pub fn write_out(instance: &Instance) -> Result<()> {
         instance.store.names()?.into_iter().map(|row| (row.view, row)).collect();
     let mut result = Ok(());
     for view in View::ALL {
-        let one = write_one(instance, view, noted.get(&view), names.get(&view));
+        let one = write_one(instance, view, &noted, names.get(&view));
         if let Err(e) = one {
             log::error!("{}: not written out: {e}", view.name());
             if result.is_ok() {
@@ -156,18 +156,21 @@ pub fn write_out(instance: &Instance) -> Result<()> {
 fn write_one(
     instance: &Instance,
     view: View,
-    noted: Option<&ExportRow>,
+    noted: &HashMap<View, ExportRow>,
     name: Option<&NameRow>,
 ) -> Result<()> {
     let version = instance.live.current(view.doc())?;
     let Some(content) = version.view(view) else { return Ok(()) };
+    let stands_for_it = |view: View| noted.get(&view).is_some_and(|n| n.rev == version.rev);
     let on_disk = read_plain(&instance.dir, view)?;
     let hash_on_disk = on_disk.as_deref().map(sha256);
-    if noted.is_some_and(|n| n.rev == version.rev && Some(n.sha256) == hash_on_disk) {
+    if stands_for_it(view) && noted.get(&view).map(|n| n.sha256) == hash_on_disk {
         return Ok(());
     }
-    // A document that was never saved is no file that an ordinary directory would have.
-    if on_disk.is_none() && version.rev.0 == 0 {
+    // An ordinary directory has no file for a document that was never saved, and no second
+    // view of a config that is as it was taken in.
+    let never_there = on_disk.is_none() && !noted.contains_key(&view);
+    if never_there && (version.rev.0 == 0 || view.doc().views().any(stands_for_it)) {
         return Ok(());
     }
     let bytes = content.to_vec();

@@ -156,6 +156,18 @@ pub trait Document: Send + Sync + 'static {
         cx: &Context,
     ) -> Result<State, StoreError>;
 
+    /// Whether something of `before` is gone in `after`, rather than moved, edited or added. Asked
+    /// only after a change by another program that holds `missions.lock`: it may be half way
+    /// through replacing everything. The default compares the number of lines.
+    fn lost(&self, before: &State, after: &State) -> bool {
+        let lines = |state: &State| -> usize {
+            let contents = self.id().views().filter_map(|v| state.view(v));
+            let count = |c: &[u8]| c.iter().filter(|b| **b == b'\n').count();
+            contents.map(|c| c.chunks().map(|chunk| count(chunk)).sum::<usize>()).sum()
+        };
+        lines(after) < lines(before)
+    }
+
     /// Whether its rows are shared with programs that lock `missions.lock` (R9).
     fn under_missions_lock(&self) -> bool {
         false

@@ -9,6 +9,10 @@ use rusqlite::{Connection, ErrorCode};
 use super::connect::{Store, Writer};
 use super::{MissionsLock, StoreError};
 
+/// The longest pause between two tries for another program's write lock. A try costs some
+/// microseconds; a program that commits without a break leaves only short gaps.
+const LOCK_POLL: Duration = Duration::from_millis(5);
+
 /// How long to wait for another program's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -145,38 +149,24 @@ impl Store {
 }
 
 impl<'s> Idle<'s> {
-    /// Opens the gate; see [`Store::begin`].
-    pub fn begin(
+    /// Opens the gate at once; see [`Store::begin`].
+    pub fn begin_now(self, missions_lock: bool) -> Result<Gate<'s>, StoreError> {
+        self.begin(Wait::Never, Instant::now(), missions_lock)
+    }
+
+    fn begin(
         self,
         wait: Wait,
         deadline: Instant,
         missions_lock: bool,
     ) -> Result<Gate<'s>, StoreError> {
-        self.try_begin(wait, deadline, missions_lock).map_err(|(_, e)| e)
-    }
-
-    /// Opens the gate at once or gives the writer back.
-    pub fn begin_now(self, missions_lock: bool) -> Result<Gate<'s>, (Idle<'s>, StoreError)> {
-        self.try_begin(Wait::Never, Instant::now(), missions_lock)
-    }
-
-    fn try_begin(
-        self,
-        wait: Wait,
-        deadline: Instant,
-        missions_lock: bool,
-    ) -> Result<Gate<'s>, (Idle<'s>, StoreError)> {
         let store = self.store;
         if store.options.read_only {
             let reason = "opened read-only".to_owned();
-            return Err((self, StoreError::Unusable { path: store.db.clone(), reason }));
+            return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
-        match self.wait_for_lock(wait, deadline, missions_lock) {
-            Ok((version, lock)) => {
-                Ok(Gate { store, writer: self.writer, version, refreshed: false, lock })
-            }
-            Err(e) => Err((self, e)),
-        }
+        let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
+        Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })
     }
 
     fn wait_for_lock(
@@ -215,23 +205,25 @@ impl<'s> Idle<'s> {
             }
             waiting.0.waiting.store(true, Ordering::Release);
             std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(20));
+            pause = (pause * 2).min(LOCK_POLL);
         }
     }
 
-    /// Reads inside one transaction without writing. Afterwards the documents count as
-    /// compared with what `f` saw.
-    pub fn snapshot<T>(
-        mut self,
-        f: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    /// Reads inside one transaction without writing. When `f` answers `true`, the documents
+    /// count as compared with what it saw.
+    pub fn snapshot(
+        &mut self,
+        f: impl FnOnce(&Connection) -> Result<bool, StoreError>,
+    ) -> Result<(), StoreError> {
         let tx = self.writer.conn.unchecked_transaction()?;
         let version = data_version(&tx)?;
-        let out = f(&tx)?;
+        let compared = f(&tx)?;
         tx.finish()?;
-        self.writer.seen = Some(version);
-        self.store.tell_probe(&self.writer);
-        Ok(out)
+        if compared {
+            self.writer.seen = Some(version);
+            self.store.tell_probe(&self.writer);
+        }
+        Ok(())
     }
 }
 

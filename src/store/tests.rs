@@ -166,8 +166,8 @@ fn the_gate_rolls_back_on_errors_and_panics() {
 fn a_look_tells_others_commits_from_our_own() {
     let (dir, store) = new_store();
     let settle = || match store.look().unwrap() {
-        Look::Changed(idle) => {
-            idle.snapshot(|_| Ok(())).unwrap();
+        Look::Changed(mut idle) => {
+            idle.snapshot(|_| Ok(true)).unwrap();
             true
         }
         Look::Same => false,
@@ -218,6 +218,25 @@ fn syncing_is_asked_for_once() {
     });
     assert!(!store.is_dirty());
     assert_eq!(store.reserve("x", 1).unwrap(), 82);
+}
+
+#[test]
+fn missions_lock_is_ours_or_theirs_or_free() {
+    let (dir, store) = new_store();
+    let theirs = || store.missions_lock_is_theirs().unwrap();
+    assert!(!theirs());
+    let ours = store.try_missions_lock().unwrap();
+    assert!(ours.is_some() && !theirs());
+    assert!(store.try_missions_lock().unwrap().is_none());
+    drop(ours);
+    assert!(!theirs());
+    let file = std::fs::File::open(dir.path().join(LOCK_NAME)).unwrap();
+    use rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::flock(&file, NonBlockingLockExclusive).unwrap();
+    assert!(theirs());
+    assert!(store.try_missions_lock().unwrap().is_none());
+    drop(file);
+    assert!(store.try_missions_lock().unwrap().is_some());
 }
 
 #[test]
@@ -363,13 +382,13 @@ fn the_history_stays_within_its_bounds() {
     let line = |n: usize| Arc::from(format!("{n:>999}\n").as_bytes());
     let mut text: Vec<Arc<[u8]>> = (0..1_000).map(line).collect();
     let mut first = record(&store, 0, &[], &text);
-    for hundred in 0..100usize {
+    for part in 0..20usize {
         let mut save = |c: &Connection, n: usize| {
             let old = text.clone();
             text[n * 7 % 1_000] = line(n);
             record_in(c, n as i64, &old, &text);
         };
-        let numbers = hundred * 100..hundred * 100 + 100;
+        let numbers = part * 500..part * 500 + 500;
         store
             .gate(|c| {
                 numbers.for_each(|n| save(c, n));

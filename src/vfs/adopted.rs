@@ -21,7 +21,7 @@ use crate::model::{Refusal, View};
 /// A handle that belongs to a document now.
 pub struct Adopted {
     view: View,
-    file: File,
+    file: Arc<File>,
     writer: Option<Process>,
     uid: u32,
     state: Mutex<State>,
@@ -56,10 +56,12 @@ pub(super) fn read_all(file: &File, limit: u64) -> std::io::Result<Option<Vec<u8
 }
 
 impl Tree {
-    /// From now on the handles' bytes are the document's. `saved`: what the rename saved.
+    /// From now on the handles' bytes, those of `file`, are the document's. `saved`: what the rename saved.
+    #[expect(clippy::too_many_arguments, reason = "what a handle must know of its past")]
     pub(super) fn adopt(
         &self,
         handles: &[Fh],
+        file: &Arc<File>,
         view: View,
         saved: &[u8],
         base: Option<&Arc<Version>>,
@@ -67,7 +69,6 @@ impl Tree {
         uid: u32,
     ) {
         for fh in handles {
-            let Some(file) = self.plain.handle_file(*fh) else { continue };
             let state = State {
                 saved: saved.to_vec(),
                 base: base.cloned(),
@@ -75,7 +76,7 @@ impl Tree {
                 kept: None,
                 killed: false,
             };
-            let writer = writer.cloned();
+            let (file, writer) = (file.clone(), writer.cloned());
             let adopted = Adopted { view, file, writer, uid, state: Mutex::new(state) };
             self.adopted.lock().insert(*fh, Arc::new(adopted));
         }
@@ -152,7 +153,7 @@ impl Tree {
             Some(text) if marks::is_blank(text) => Err(Failed::refused(blank())),
             Some(text) => {
                 let verdict = match &state.base {
-                    Some(base) => Verdict { seen: Some(base.clone()), stale: false },
+                    Some(base) => Verdict::seen(Some(base.clone())),
                     None => self.seen.resolve(saver.process.as_ref(), None, None, a.view, text),
                 };
                 self.save(&saver, a.view, verdict, Written::Whole(text))
@@ -165,7 +166,7 @@ impl Tree {
                 state.saved = text;
                 state.refused = None;
                 if let Some(name) = state.kept.take() {
-                    self.rescue.forgive_file(self.plain.root_fd(), &name);
+                    self.rescue.forgive_file(self.root(), &name);
                 }
                 Ok(())
             }
@@ -178,7 +179,7 @@ impl Tree {
                     &saver.actor,
                     again.as_deref(),
                 );
-                state.refused = Some((text, failed.refusal));
+                state.refused = Some((text, *failed.refusal));
                 Err(failed.error)
             }
         }

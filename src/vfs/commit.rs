@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use super::handle::{DocHandle, State, blank, too_big};
-use super::layer::{Error, Result};
+use super::layer::{Error, Node, Result};
 use super::marks;
 use super::processes::Process;
 use super::seen::{self, Verdict};
 use super::tree::Tree;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
-use crate::documents::{Version, Written};
+use crate::documents::{Content, Version, Written};
 use crate::model::{Actor, DocId, Reason, Refusal, Via, View};
+
+/// Files that a stale save's writer wrote last and that may be its backup.
+const BACKUPS_TRIED: usize = 8;
 
 /// Who saves. Asked from `/proc` before any lock is taken.
 pub(super) struct Saver {
@@ -23,7 +26,7 @@ pub(super) struct Saver {
 
 /// A save that did not commit: the refusal to keep and the error to answer.
 pub(super) struct Failed {
-    pub refusal: Refusal,
+    pub refusal: Box<Refusal>,
     pub error: Error,
 }
 
@@ -32,8 +35,10 @@ impl From<SaveError> for Failed {
         match e {
             SaveError::Refused(refusal) => Failed::refused(refusal),
             SaveError::Store(e) => Failed {
-                refusal: Refusal::new(Reason::Store, e.to_string())
-                    .hint("the text itself may be fine: save it again"),
+                refusal: Box::new(
+                    Refusal::new(Reason::Store, e.to_string())
+                        .hint("the text itself may be fine: save it again"),
+                ),
                 error: Error::Store(e),
             },
         }
@@ -42,7 +47,7 @@ impl From<SaveError> for Failed {
 
 impl Failed {
     pub fn refused(refusal: Refusal) -> Failed {
-        Failed { error: Error::Refused(refusal.clone()), refusal }
+        Failed { error: Error::Refused(refusal.clone()), refusal: Box::new(refusal) }
     }
 }
 
@@ -83,7 +88,13 @@ impl Tree {
         verdict: Verdict,
         written: Written<'_>,
     ) -> std::result::Result<Saved, Failed> {
-        let stale = verdict.stale;
+        let verdict = match (verdict, &saver.process, written) {
+            (verdict, Some(process), Written::Whole(_)) => {
+                self.without_backups(verdict, process, view)
+            }
+            (verdict, ..) => verdict,
+        };
+        let stale = verdict.stale.is_some();
         let saved = self.docs.save(SaveRequest {
             view,
             seen: verdict.seen,
@@ -102,9 +113,47 @@ impl Tree {
                 let rev = saved.version.rev.0;
                 self.report.stale(view, &saver.actor, rev, self.now());
             }
-            self.rescue.forgive(self.plain.root_fd(), view, &saver.actor);
+            self.rescue.forgive(self.root(), view, &saver.actor);
         }
         Ok(saved)
+    }
+
+    /// Reading a document to make a backup of it is not a look: editors copy the file just before
+    /// they save a text from long ago. So when the text is nearer to an older read, and the writer
+    /// has put the newest one into another file as it was, the older one is what it has seen.
+    fn without_backups(&self, verdict: Verdict, process: &Process, view: View) -> Verdict {
+        let Verdict { seen: Some(seen), stale: Some(older) } = &verdict else { return verdict };
+        let backup = self
+            .sources
+            .written_by(process.id, BACKUPS_TRIED)
+            .into_iter()
+            .any(|node| seen.view(view).is_some_and(|c| self.holds(node, &c)));
+        if backup { Verdict::seen(Some(older.clone())) } else { verdict }
+    }
+
+    /// Whether a plain file has exactly this content.
+    fn holds(&self, node: Node, content: &Content) -> bool {
+        let us = self.us();
+        let same_size =
+            self.plain.getattr(&us, node, None).is_ok_and(|a| a.0.size == content.len());
+        if !same_size {
+            return false;
+        }
+        let Ok(opened) = self.plain.open(&us, node, libc::O_RDONLY) else { return false };
+        let mut at = 0;
+        let mut same = true;
+        while same && at < content.len() {
+            let want = content.read(at, 1 << 16);
+            same = self
+                .plain
+                .read(&us, node, opened.fh, at, want.len() as u32)
+                .is_ok_and(|got| got == want);
+            at += want.len() as u64;
+        }
+        if let Err(e) = self.plain.release(node, opened.fh) {
+            log::debug!("a backup could not be closed: {e}");
+        }
+        same
     }
 
     /// Keeps a refused text beside the document and on record. Answers with the file's name.
@@ -117,7 +166,7 @@ impl Tree {
         again: Option<&str>,
     ) -> Option<String> {
         let now = self.now();
-        let root = self.plain.root_fd();
+        let root = self.root();
         let kept = match self.rescue.refuse(root, view, text, refusal, actor, now, again) {
             Ok(name) => Some(name),
             Err(e) => {
@@ -173,13 +222,10 @@ impl Tree {
         } else {
             let start = whole.start.as_ref();
             let verdict = match &state.base {
-                Some(base) => Verdict {
-                    seen: Some(match start {
-                        Some(start) => seen::nearer(base, start, h.view, &whole.bytes),
-                        None => base.clone(),
-                    }),
-                    stale: false,
-                },
+                Some(base) => Verdict::seen(Some(match start {
+                    Some(start) => seen::nearer(base, start, h.view, &whole.bytes),
+                    None => base.clone(),
+                })),
                 None => {
                     self.seen.resolve(saver.process.as_ref(), None, start, h.view, &whole.bytes)
                 }
@@ -223,7 +269,7 @@ impl Tree {
         let fragment = std::mem::replace(&mut state.fragment, rest);
         let own = saver.process.as_ref().and_then(|p| self.seen.own_newest(p.id, h.view.doc()));
         let seen = newest(state.base.clone(), own);
-        let verdict = Verdict { seen, stale: false };
+        let verdict = Verdict::seen(seen);
         match self.save(saver, h.view, verdict, Written::Fragment(&fragment)) {
             Ok(saved) => {
                 self.committed(h, state, &saved.believed);
@@ -249,7 +295,7 @@ impl Tree {
             whole.start = None;
         }
         if let Some(name) = state.kept.take() {
-            self.rescue.forgive_file(self.plain.root_fd(), &name);
+            self.rescue.forgive_file(self.root(), &name);
         }
         if let Some(opener) = &h.opener
             && self.seen.own_newest(opener.id, h.view.doc()).is_none_or(|v| v.rev < believed.rev)
@@ -272,7 +318,7 @@ impl Tree {
         state.kept =
             self.keep_refused(h.view, text, &failed.refusal, &saver.actor, again.as_deref());
         if failed.refusal.reason != Reason::Store {
-            state.refused = Some(failed.refusal);
+            state.refused = Some(*failed.refusal);
         }
         failed.error
     }
@@ -291,7 +337,7 @@ impl Tree {
 
     /// Writes `NAME.unsaved-PID`.
     pub(super) fn keep_unsaved(&self, view: View, text: &[u8], actor: &Actor) {
-        match self.rescue.unsaved(self.plain.root_fd(), view, text, actor) {
+        match self.rescue.unsaved(self.root(), view, text, actor) {
             Ok(name) => log::warn!("{}: unsaved text kept as {name}", view.name()),
             Err(e) => log::error!("{}: unsaved text could not be kept: {e}", view.name()),
         }

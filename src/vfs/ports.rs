@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
 use crate::documents::Version;
-use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 
@@ -21,8 +21,8 @@ pub trait Documents: Send + Sync {
     fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError>;
     /// Makes everything that was committed survive power loss (R8).
     fn sync(&self) -> std::result::Result<(), StoreError>;
-    /// A version out of the history.
-    fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Arc<Version>, StoreError>;
+    /// A version out of the history; `None`: not (or no longer) on record.
+    fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError>;
     /// The text as what a writer believes since `rev`.
     fn believe(
         &self,
@@ -32,23 +32,47 @@ pub trait Documents: Send + Sync {
     ) -> std::result::Result<Arc<Version>, SaveError>;
 }
 
-/// The store's own files below the tree. Node ids are at least 2^16; the root is 1. Handle
-/// numbers are below 2^62.
+impl Documents for Live {
+    fn current(&self, doc: DocId) -> std::result::Result<Arc<Version>, StoreError> {
+        Live::current(self, doc)
+    }
+    fn cached(&self, doc: DocId) -> Arc<Version> {
+        Live::cached(self, doc)
+    }
+    fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError> {
+        Live::save(self, request)
+    }
+    fn sync(&self) -> std::result::Result<(), StoreError> {
+        Live::sync(self)
+    }
+    fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError> {
+        Live::at(self, doc, rev)
+    }
+    fn believe(
+        &self,
+        view: View,
+        text: &[u8],
+        rev: Rev,
+    ) -> std::result::Result<Arc<Version>, SaveError> {
+        Live::believe(self, view, text, rev)
+    }
+}
+
+/// The store's own files below the tree. Node ids are at least 2^16 and never used again; the
+/// root is 1. Handle numbers are below 2^62. The methods here act as the daemon, not as a caller,
+/// and take no kernel reference.
 pub trait PlainFiles: Layer {
-    /// The regular file under this name, open for reading and writing; never through a symlink.
+    /// The regular file under this name, open for reading; never through a symlink.
     fn real_file(&self, parent: Node, name: &OsStr) -> Result<File>;
-    /// The node under this name, without a kernel reference; `None` when nothing has asked for
-    /// it yet.
-    fn node_of(&self, parent: Node, name: &OsStr) -> Result<Option<Node>>;
-    /// The attributes under this name.
+    /// The node under this name, if there is a file and the kernel knows it.
+    fn node_of(&self, parent: Node, name: &OsStr) -> Option<Node>;
+    /// What `stat` says about a name; about a symlink itself.
     fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr>;
-    /// Takes the name away without asking who wants it.
+    /// Removes a name that is not a directory's. Open handles go on.
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
-    /// The file behind a handle, as a descriptor of its own.
-    fn handle_file(&self, fh: Fh) -> Option<File>;
-    /// The handles that are open on a node and may write.
-    fn handles_of(&self, node: Node) -> Vec<Fh>;
-    /// The store directory.
+    /// The open handles on the file with this `st_ino` that may write.
+    fn handles_of(&self, ino: u64) -> Vec<Fh>;
+    /// A descriptor of the store's directory.
     fn root_fd(&self) -> BorrowedFd<'_>;
 }
 

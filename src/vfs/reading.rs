@@ -6,8 +6,9 @@ use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
 use super::tree::Tree;
-use crate::documents::Version;
+use crate::documents::{Content, Version};
 use crate::model::View;
+use parking_lot::MutexGuard;
 
 impl Tree {
     /// Opens a document. `created`: the name was not there for the caller, the file is new.
@@ -25,6 +26,9 @@ impl Tree {
         let opener = self.process(who);
         let now = self.now();
         let mut state = State::default();
+        if mode.write {
+            state.writer = Some((who.tid, opener.clone()));
+        }
         if mode.truncate || created {
             state.empty();
             state.only_truncated = true;
@@ -55,17 +59,19 @@ impl Tree {
     /// buffer's size; a process with a handle that has not read yet will read the version that
     /// it is told the size of here.
     pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+        let handles = self.handles_on(view);
+        let process = if handles.is_empty() { None } else { self.process(who) };
+        self.settle_locked_writers(&handles, view, process.as_ref());
         let version = self.docs.current(view.doc())?;
         let mut size = version.view(view).map_or(0, |c| c.len());
         let mut written = None;
-        let handles = self.handles_on(view);
-        if !handles.is_empty()
-            && let Some(process) = self.process(who)
-        {
+        if let Some(process) = process {
             for h in handles {
                 if h.written_by(process.id) {
-                    let state = h.state.lock();
-                    if h.is_dirty() {
+                    // While it commits, its buffer is as good as current.
+                    if let Some(state) = h.state.try_lock()
+                        && h.is_dirty()
+                    {
                         size = state.own_size(size);
                         written = Some(state.last_write);
                     }
@@ -99,15 +105,36 @@ impl Tree {
             }
         }
         let process = self.process(who);
-        let settled = self.settle_locked_writers(h, process.as_ref());
+        let mut state = self.take_version(h, process.as_ref(), offset)?;
+        if let Some(text) = state.own_text(h.is_dirty()) {
+            return Ok(slice(text, offset, size));
+        }
+        state.reader = who.tid;
+        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
+            self.seen.looked(process, h.view, version);
+        }
+        Ok(serve(h, &mut state, offset, size))
+    }
+
+    /// Makes sure that the handle has the version that a read from `offset` returns: the one in
+    /// hand, or, for the first read, after end of file and for a lock holder that starts over, the
+    /// current one.
+    fn take_version<'h>(
+        &self,
+        h: &'h DocHandle,
+        process: Option<&Process>,
+        offset: u64,
+    ) -> Result<MutexGuard<'h, State>> {
+        let others: Vec<_> = self.handles_on(h.view).into_iter().filter(|o| o.fh != h.fh).collect();
+        let settled = self.settle_locked_writers(&others, h.view, process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view.doc())?;
         let reading = h.state.lock().reading.as_ref().map(|(v, _)| v.rev);
         let old = reading.or(told.as_ref().map(|v| v.rev)).is_some_and(|rev| rev != current.rev);
-        let holder = settled || (old && self.locks(process.as_ref(), h.view));
+        let holder = settled || (old && self.locks(process, h.view));
         let mut state = h.state.lock();
-        if let Some(text) = state.own_text(h.is_dirty()) {
-            return Ok(slice(text, offset, size));
+        if state.own_text(h.is_dirty()).is_some() {
+            return Ok(state);
         }
         let first = state.reading.is_none();
         if first || state.at_end || (offset == 0 && holder) {
@@ -119,11 +146,25 @@ impl Tree {
             };
             take(h, &mut state, version);
         }
-        state.reader = who.tid;
-        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
-            self.seen.looked(process, h.view, version);
+        Ok(state)
+    }
+
+    /// The version that a read from the beginning returns, without its counting as a look;
+    /// `None` when the handle has a text of its own.
+    pub(super) fn doc_version(
+        &self,
+        who: &Caller,
+        h: &DocHandle,
+    ) -> Result<Option<(View, Arc<Version>, Content)>> {
+        if !h.mode.read {
+            return Err(Error::BadHandle);
         }
-        Ok(serve(h, &mut state, offset, size))
+        let process = self.process(who);
+        let state = self.take_version(h, process.as_ref(), 0)?;
+        if state.own_text(h.is_dirty()).is_some() || !state.fragment.is_empty() {
+            return Ok(None);
+        }
+        Ok(state.reading.clone().map(|(version, content)| (h.view, version, content)))
     }
 
     /// Whether something was committed since the handle took its version.
@@ -133,24 +174,31 @@ impl Tree {
             || self.handles_on(h.view).iter().any(|o| o.fh != h.fh && o.is_dirty())
     }
 
-    /// Read-modify-write under a lock: if `process` holds a lock on the document, whatever
-    /// others wrote under theirs is committed first. `true`: there was such, and it holds one.
-    fn settle_locked_writers(&self, h: &DocHandle, process: Option<&Process>) -> bool {
+    /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what
+    /// is in it, whatever others wrote under theirs is committed first. `true`: there was such,
+    /// and it holds one.
+    fn settle_locked_writers(
+        &self,
+        handles: &[Arc<DocHandle>],
+        view: View,
+        process: Option<&Process>,
+    ) -> bool {
         use std::sync::atomic::Ordering;
-        let others: Vec<_> = self
-            .handles_on(h.view)
-            .into_iter()
-            .filter(|o| o.fh != h.fh && o.is_dirty() && o.under_lock.load(Ordering::Acquire))
-            .collect();
-        if others.is_empty() || !self.locks(process, h.view) {
+        let unsettled = |h: &&Arc<DocHandle>| {
+            h.is_dirty()
+                && h.under_lock.load(Ordering::Acquire)
+                && !process.is_some_and(|p| h.written_by(p.id))
+        };
+        let others: Vec<_> = handles.iter().filter(unsettled).collect();
+        if others.is_empty() || !self.locks(process, view) {
             return false;
         }
         for other in others {
-            let saver = self.saver_of(&other, None);
+            let saver = self.saver_of(other, None);
             let mut state = other.state.lock();
             // A refusal is the writer's: it hears of it at its own next call.
-            if let Err(e) = self.commit(&other, &mut state, &saver, true) {
-                log::info!("{}: not committed for a lock holder: {e}", h.view.name());
+            if let Err(e) = self.commit(other, &mut state, &saver, true) {
+                log::info!("{}: not committed for a lock holder: {e}", view.name());
             }
         }
         true
@@ -158,9 +206,7 @@ impl Tree {
 }
 
 fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
-    let content = version
-        .view(h.view)
-        .unwrap_or_else(|| crate::documents::Content::from_chunks(std::iter::empty()));
+    let content = version.view(h.view).unwrap_or_else(|| Content::from_chunks(std::iter::empty()));
     state.base = Some(version.clone());
     state.reading = Some((version, content));
     state.at_end = false;

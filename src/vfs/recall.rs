@@ -52,11 +52,14 @@ impl Tree {
             let Some((process, saved)) = identify(&row.identity) else { continue };
             let doc = row.view.doc();
             let version = match &row.text {
-                Some(text) => self.docs.believe(row.view, text, row.rev).map_err(|e| e.to_string()),
+                Some(text) => {
+                    self.docs.believe(row.view, text, row.rev).map(Some).map_err(|e| e.to_string())
+                }
                 None => self.docs.at(doc, row.rev).map_err(|e| e.to_string()),
             };
             match version {
-                Ok(version) => self.seen.recall(&process, row.view, &version, saved),
+                Ok(Some(version)) => self.seen.recall(&process, row.view, &version, saved),
+                Ok(None) => log::debug!("{}: revision {} is pruned", doc.as_str(), row.rev),
                 Err(e) => log::debug!("{}: a look at {} is gone: {e}", doc.as_str(), row.rev),
             }
         }

@@ -2,6 +2,7 @@
 //! section 5, rule 10).
 
 use std::ffi::OsStr;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +14,7 @@ use super::marks;
 use super::processes::Process;
 use super::seen::{Looks, Verdict};
 use super::sources::Source;
-use super::tree::{Place, Tree};
+use super::tree::{OWN_DIR, Place, ROOT, Tree};
 use super::writing::source_too_big;
 use crate::documents::{Version, Written};
 use crate::model::View;
@@ -28,6 +29,7 @@ pub(super) struct At<'a> {
 /// The file that is renamed onto a document.
 struct Incoming {
     attr: Attr,
+    file: Arc<File>,
     text: Vec<u8>,
     source: Option<Source>,
     /// Handles that are still open on it and may write.
@@ -94,7 +96,7 @@ impl Tree {
     ) -> Result<()> {
         static COPIES: AtomicU64 = AtomicU64::new(0);
         let number = COPIES.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-copy-{}-{number}", super::tree::OWN_DIR, self.procs.own_pid());
+        let name = format!("{OWN_DIR}-copy-{}-{number}", self.procs.own_pid());
         let temp = At { parent: to.parent, name: OsStr::new(&name) };
         let content = version.view(view).ok_or(Error::NotFound)?;
         let mode = u32::from(self.names.mode(view)) | 0o200;
@@ -153,15 +155,30 @@ impl Tree {
         if file.source.as_ref().is_some_and(|s| s.synced) {
             self.docs.sync()?;
         }
-        self.plain.remove(from.parent, from.name)?;
-        if file.attr.nlink == 1
-            && let Err(e) = self.names.adopt_ino(view, file.attr.ino)
-        {
+        self.take_in(from, view, &file.attr)?;
+        let writer = saver.process.as_ref();
+        self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
+        self.absences.reveal(view, renamer.as_ref(), self.now());
+        Ok(())
+    }
+
+    /// The renamed file goes, and the document goes on under its number. So that no other file
+    /// gets the number, the file itself stays in the store under a name that is not shown.
+    fn take_in(&self, from: At<'_>, view: View, attr: &Attr) -> Result<()> {
+        if attr.nlink != 1 {
+            return self.plain.remove(from.parent, from.name);
+        }
+        let held = format!("{OWN_DIR}-held-{}", view.name());
+        let us = self.us();
+        let (parent, name) = (from.parent, from.name);
+        let how = Renaming::Replace;
+        if let Err(e) = self.plain.rename(&us, parent, name, ROOT, OsStr::new(&held), how) {
+            log::warn!("{held}: {e}");
+            return self.plain.remove(parent, name);
+        }
+        if let Err(e) = self.names.adopt_ino(view, attr.ino) {
             log::warn!("{}: its number could not be recorded: {e}", view.name());
         }
-        let writer = saver.process.as_ref();
-        self.adopt(&file.open, view, &file.text, base.as_ref(), writer, who.uid);
-        self.absences.reveal(view, renamer.as_ref(), self.now());
         Ok(())
     }
 
@@ -173,7 +190,7 @@ impl Tree {
         from: At<'_>,
         renamer: Option<&Process>,
     ) -> Saver {
-        let node = self.plain.node_of(from.parent, from.name).ok().flatten();
+        let node = self.plain.node_of(from.parent, from.name);
         let writer = node.and_then(|n| self.sources.get(n)).and_then(|s| s.writer);
         let same = |w: &Process| renamer.is_some_and(|r| r.id == w.id);
         match writer.filter(|w| !same(w)) {
@@ -198,13 +215,13 @@ impl Tree {
             FileType::Directory => return Err(Error::NotDirectory),
             _ => return Err(Error::NotPermitted),
         }
-        let node = self.plain.node_of(from.parent, from.name)?;
+        let node = self.plain.node_of(from.parent, from.name);
         let source = node.and_then(|n| self.sources.get(n));
-        let open = node.map(|n| self.plain.handles_of(n)).unwrap_or_default();
-        let file = self.plain.real_file(from.parent, from.name)?;
+        let open = self.plain.handles_of(attr.ino);
+        let file = Arc::new(self.plain.real_file(from.parent, from.name)?);
         let limit = self.options.size_limit;
         match read_all(&file, limit).map_err(|e| Error::Os(errno(&e)))? {
-            Some(text) => Ok(Incoming { attr, text, source, open }),
+            Some(text) => Ok(Incoming { attr, file, text, source, open }),
             None => {
                 let failed = source_too_big(limit);
                 // The text stays where it is: under the source's own name.
@@ -274,7 +291,7 @@ impl Tree {
     ) -> Verdict {
         if let Some(source) = &file.source {
             if let Some((_, version)) = &source.copy {
-                return Verdict { seen: Some(version.clone()), stale: false };
+                return Verdict::seen(Some(version.clone()));
             }
             if source.writer.is_some() {
                 let looks = source.looks.get(&view.doc()).cloned().unwrap_or_default();

@@ -3,13 +3,14 @@
 //! One record per process and document: what it read, newest last, and what it last saved.
 //! Records outlive their process: a dead one's look counts for its parent's other children.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::marks;
+use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use crate::documents::Version;
 use crate::model::{DocId, View};
@@ -87,8 +88,15 @@ struct Record {
 pub struct Verdict {
     /// The version that the writer has seen; `None`: the save is blind.
     pub seen: Option<Arc<Version>>,
-    /// The text is nearer to an older version that the writer read.
-    pub stale: bool,
+    /// An older version that the writer read and that the text is nearer to.
+    pub stale: Option<Arc<Version>>,
+}
+
+impl Verdict {
+    /// The writer has seen this.
+    pub fn seen(version: Option<Arc<Version>>) -> Verdict {
+        Verdict { seen: version, stale: None }
+    }
 }
 
 /// A record of looks as it is kept in the store.
@@ -201,7 +209,10 @@ impl Seen {
             Some(writer) => self.family(writer, doc),
             None => Default::default(),
         };
-        let keeps = |look: &&Look| marks::keeps_any(&look.version, view, written);
+        let kept = OnceCell::new();
+        let keeps = |look: &&Look| {
+            kept.get_or_init(|| Marks::of(doc, written)).keep_any(&look.version, view)
+        };
         let child = children.iter().take(RELATIVES_TRIED).find(keeps);
         let mut best = match (own.newest(), child) {
             (Some(own), Some(child)) => Some(nearer(&own.version, &child.version, view, written)),
@@ -218,7 +229,7 @@ impl Seen {
                 None => start.clone(),
             });
         }
-        let stale = best.as_ref().is_some_and(|best| is_stale(&own, best, view, written));
+        let stale = best.as_ref().and_then(|best| stale(&own, best, view, written));
         Verdict { seen: best, stale }
     }
 
@@ -293,12 +304,15 @@ pub fn nearer(a: &Arc<Version>, b: &Arc<Version>, view: View, text: &[u8]) -> Ar
     }
 }
 
-fn is_stale(own: &Looks, seen: &Arc<Version>, view: View, written: &[u8]) -> bool {
-    let mut older =
-        own.reads.iter().rev().filter(|l| l.version.rev < seen.rev).take(STALE_TRIED).peekable();
-    if older.peek().is_none() {
-        return false;
-    }
+/// The nearest of the writer's older reads, if it is nearer than what the writer is taken to
+/// have seen.
+fn stale(own: &Looks, seen: &Arc<Version>, view: View, written: &[u8]) -> Option<Arc<Version>> {
+    let older = own.reads.iter().rev().filter(|l| l.version.rev < seen.rev);
+    let mut older = older.take(STALE_TRIED).peekable();
+    older.peek()?;
     let from_seen = marks::distance_of(seen, view, written);
-    from_seen > 0 && older.any(|l| marks::distance_of(&l.version, view, written) < from_seen)
+    let (distance, nearest) = older
+        .map(|l| (marks::distance_of(&l.version, view, written), &l.version))
+        .min_by_key(|(distance, _)| *distance)?;
+    (distance < from_seen).then(|| nearest.clone())
 }

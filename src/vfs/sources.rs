@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::layer::Node;
-use super::processes::Process;
+use super::processes::{ProcId, Process};
 use super::seen::{Looks, Seen};
 use crate::documents::Version;
 use crate::model::{DocId, View};
@@ -98,6 +98,16 @@ impl Sources {
     /// The version that the file is a copy of.
     pub fn copy_of(&self, node: Node) -> Option<(View, Arc<Version>)> {
         self.files.lock().0.get(&node)?.copy.clone()
+    }
+
+    /// The files that this process wrote last, newest first, at most `most`.
+    pub fn written_by(&self, id: ProcId, most: usize) -> Vec<Node> {
+        let guard = self.files.lock();
+        let by = |s: &Source| s.writer.as_ref().is_some_and(|w| w.id == id);
+        let mut found: Vec<_> =
+            guard.0.iter().filter(|(_, s)| by(s)).map(|(n, s)| (s.used, *n)).collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.into_iter().take(most).map(|(_, node)| node).collect()
     }
 
     /// All that is known.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,6 +103,8 @@ pub struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
+    last_mounts: Mutex<Stamp>,
+    started: Stamp,
     next_fh: AtomicU64,
 }
 
@@ -139,6 +142,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let tree = Tree {
+            started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -158,6 +162,7 @@ impl Tree {
             closing: AtomicBool::new(false),
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
+            last_mounts: Mutex::default(),
             next_fh: AtomicU64::new(1),
         };
         tree.recall_looks()?;
@@ -180,6 +185,11 @@ impl Tree {
         FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
     }
 
+    /// The store's directory.
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.plain.root_fd()
+    }
+
     pub(super) fn now(&self) -> Stamp {
         self.clock.now()
     }
@@ -190,6 +200,31 @@ impl Tree {
 
     pub(super) fn process(&self, who: &Caller) -> Option<Process> {
         self.procs.of_thread(who.tid)
+    }
+
+    /// The daemon itself, for what it does to plain files on its own account.
+    pub(super) fn us(&self) -> Caller {
+        Caller {
+            tid: 0,
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    pub(super) fn procs_tick(&self, now: Stamp) {
+        /// In nanoseconds: mounts come and go rarely.
+        const EVERY: i64 = 2_000_000_000;
+        let due = {
+            let mut last = self.last_mounts.lock();
+            let due = now.0 - last.0 >= EVERY;
+            if due {
+                *last = now;
+            }
+            due
+        };
+        if due {
+            self.procs.tick();
+        }
     }
 
     /// What a name means.
@@ -281,8 +316,7 @@ impl Tree {
     pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
         use rustix::fs::{FlockOperation, Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(fd) = rustix::fs::openat(self.plain.root_fd(), LINKS[1], flags, Mode::empty())
-        else {
+        let Ok(fd) = rustix::fs::openat(self.root(), LINKS[1], flags, Mode::empty()) else {
             return false;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {
@@ -308,7 +342,7 @@ impl Tree {
     }
 
     pub(super) fn link_attr(&self, link: usize) -> Attr {
-        let created = Stamp::default();
+        let created = self.started;
         Attr {
             ino: FIRST_LINK + link as u64,
             size: self.link_target(link).len() as u64,

@@ -198,7 +198,11 @@ fn an_append_between_an_editors_read_and_its_save_survives() {
          wq!\n",
     )
     .expect("write");
-    let vim = it.actor().spawn("bash", &["-c", "vim -Nu NONE -es -S $SCRATCH/s.vim missions.md"]);
+    // vim asks whether to save over the change; the person says yes.
+    let vim = it.actor().spawn_bash(
+        "( while [ ! -e $SCRATCH/done ]; do sleep 0.2; [ ! -e $SCRATCH/go ] || echo y; done ) | \
+         script -qec \"vim -Nu NONE -S $SCRATCH/s.vim missions.md\" /dev/null; touch $SCRATCH/done",
+    );
     mount_tests::eventually("vim has loaded", || it.scratch("loaded").exists().then_some(()));
     it.append("missions.md", "- between load and save");
     std::fs::write(it.scratch("go"), "").expect("go");
@@ -206,6 +210,28 @@ fn an_append_between_an_editors_read_and_its_save_survives() {
     assert_eq!(it.count("between load and save"), 1);
     assert_eq!(it.count("first done"), 1);
     assert_eq!(it.count("first task"), 0);
+}
+
+#[test]
+fn an_append_between_a_nodes_read_and_its_save_survives() {
+    let it = instance();
+    let node = it.actor().spawn(
+        "node",
+        &[
+            "-e",
+            "const fs=require('fs'); const t=fs.readFileSync('missions.md','utf8'); const s=process.env.SCRATCH;\
+             fs.writeFileSync(s+'/loaded',''); const wait=()=>{ if(!fs.existsSync(s+'/go')) return setTimeout(wait,50);\
+             fs.writeFileSync('missions.md', t.replace('first task','first done').replace('- second task [project:web]\\n','')); }; wait();",
+        ],
+    );
+    mount_tests::eventually("node has loaded", || it.scratch("loaded").exists().then_some(()));
+    it.append("missions.md", "- between load and save");
+    std::fs::write(it.scratch("go"), "").expect("go");
+    node.wait().ok();
+    assert_eq!(it.count("between load and save"), 1);
+    assert_eq!(it.count("first done"), 1);
+    assert_eq!(it.count("second task [project:web]"), 0);
+    assert_eq!(it.rows().len(), 6);
 }
 
 #[test]

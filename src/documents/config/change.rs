@@ -92,7 +92,7 @@ pub(super) fn map_change<'n, 't>(
             Role::Inherited => {
                 if let Some(i) = wanted.get(&e.key)
                     && !dissolve
-                    && e.value.value().same(&target[i].1)
+                    && e.value.is(&target[i].1)
                 {
                     placed[i] = merge_child;
                 }

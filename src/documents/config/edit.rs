@@ -160,7 +160,7 @@ impl Editor<'_> {
     /// Makes `node` equal to `target`.
     pub fn change(&mut self, node: &Node, target: &Value, place: Place) {
         let write_out = self.mode == Mode::WriteOut;
-        if !write_out && node.value().same(target) {
+        if !write_out && node.is(target) {
             return;
         }
         let change = match (&node.kind, target, node.style) {

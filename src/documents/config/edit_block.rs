@@ -140,7 +140,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         let line = ed.text[mark..line_end].trim_end();
         let props = line.find(" #").map_or(line, |n| &line[..n]).trim_end().len();
         ed.splice(mark, mark + props, marked(&tail));
-        if lines.is_empty() {
+        if lines.is_empty() && node.style == Style::Indented {
+            // Comments above its first line stay there, one behind its last gets a line.
+            let (start, after) = (ed.line_start(node.start), ed.line_after(node.end));
+            let rest = &ed.text[node.end..after];
+            let remark = rest.trim();
+            if remark.is_empty() {
+                ed.splice(start, after, "");
+            } else {
+                let pad = " ".repeat(node.start - start);
+                let blanks = rest.len() - rest.trim_start().len();
+                ed.splice(start, node.end + blanks, pad);
+            }
+        } else if lines.is_empty() {
             ed.splice(mark + line.len(), node.end, "");
         } else {
             let start = ed.line_start(node.start);
@@ -148,10 +160,19 @@ pub(super) fn replace(ed: &mut Editor<'_>, node: &Node, target: &Value, place: P
         }
         return;
     }
-    let colon = matches!(place, Place::Entry { .. }) && !ed.text[..mark].ends_with(':');
-    if tail.trim().is_empty() || node.style == Style::Empty {
-        let text = format!("{}{}", if colon { ":" } else { "" }, marked(&tail));
-        ed.splice(mark, node.end.max(mark), text);
+    if let Place::Entry { indent, .. } = place
+        && !ed.text[..mark].ends_with(':')
+    {
+        // `? key` without a value.
+        let at = ed.line_after(mark);
+        let first = format!("{}:{}", " ".repeat(indent), marked(&tail));
+        let text: String = [first].into_iter().chain(lines).map(|l| l + ed.eol).collect();
+        return ed.splice(at, at, text);
+    }
+    // The lines below a `-` have to stand under what is behind it.
+    let aligned = !lines.is_empty() && matches!(target, Value::Map(_) | Value::Seq(_));
+    if aligned || node.style == Style::Empty {
+        ed.splice(mark, node.end.max(mark), marked(&tail));
     } else {
         ed.splice(node.head, node.end, marked(&tail).trim_start());
     }

@@ -1,8 +1,13 @@
 //! Three-way merge of lists: the elements of an array, the lines of a text.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+
+/// After so long a comparison of huge lists with little in common is no longer refined; what
+/// is left counts as replaced. Far beyond what a config takes.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What one side made of a base list.
 struct Side {
@@ -32,7 +37,8 @@ pub(super) fn classes<S: AsRef<str>>(lists: &[Vec<S>]) -> Vec<Vec<u32>> {
 /// other in order; what is left over of it was removed or added.
 pub(super) fn diff(from: &[u32], to: &[u32]) -> Vec<DiffOp> {
     let mut ops = Vec::new();
-    for op in capture_diff_slices(Algorithm::Myers, from, to) {
+    let deadline = Instant::now().checked_add(PATIENCE);
+    for op in capture_diff_slices_deadline(Algorithm::Myers, from, to, deadline) {
         match op {
             DiffOp::Replace { old_index, old_len, new_index, new_len } if old_len != new_len => {
                 let n = old_len.min(new_len);

@@ -29,6 +29,7 @@ mod summary;
 mod tree;
 mod value;
 mod yaml;
+mod yaml_walk;
 
 #[cfg(test)]
 mod plan_tests;

@@ -99,7 +99,6 @@ pub(super) fn flow(value: &Value) -> String {
 
 /// A YAML key.
 pub(super) fn key(text: &str, flow: bool) -> String {
-    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
     scalar::string(text, Style::Plain, flow)
 }
 
@@ -127,6 +126,7 @@ pub(super) fn block_lines(value: &Value, indent: usize) -> Vec<String> {
 /// The lines of `key: value`.
 pub(super) fn entry_lines(k: &str, v: &Value, indent: usize) -> Vec<String> {
     let mut name = key(k, false);
+    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
     if name.chars().count() > 1000 {
         name = format!("? {name}\n{}", " ".repeat(indent));
     }

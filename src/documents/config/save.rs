@@ -12,7 +12,7 @@ use super::summary;
 use super::tree::{Doc, Form, empty, read, text_of};
 use super::value::Value;
 use crate::documents::{Plan, State};
-use crate::model::{Overlap, Reason, Refusal};
+use crate::model::{Reason, Refusal};
 
 /// What every save is held against.
 pub(super) struct Rules<'a> {
@@ -35,68 +35,101 @@ pub(super) fn whole(
     if cur.text(form) == Some(text) {
         return Ok(unchanged(current));
     }
-    let doc = read(form, text)?;
-    let saw = seen.map(ConfigState::of);
-    let exact = saw.is_some_and(|s| s.text(form) == cur.text(form));
-    let stored = cur.value().and_then(version);
-    check_version(&doc, stored, rules.version_limit)?;
-    let base = saw.map(|s| s.value().cloned().unwrap_or(Value::Map(Vec::new())));
-    let (mut target, overlaps) = match cur.value() {
-        Some(_) if exact => (doc.value.clone(), Vec::new()),
-        Some(now) => {
-            let Merge { value, overlaps } = merge::merge(base.as_ref(), &doc.value, now);
-            (value, overlaps)
-        }
-        None => (doc.value.clone(), Vec::new()),
-    };
+    let writer = Writer { form, text, doc: read(form, text)?, saw: seen.map(ConfigState::of), cur };
+    check_version(&writer.doc, cur.value().and_then(version), rules.version_limit)?;
+    let Merge { value: mut target, overlaps } = writer.merge();
     keep_version(&mut target, cur.value());
     if let Some(schema) = rules.schema {
-        let mine = target.same(&doc.value);
-        if saw.is_some() || mine {
-            schema.check(&doc.value).map_err(|f| f.refusal(Reason::Schema, Some(&doc.root)))?;
+        writer.check(&target, schema)?;
+    }
+    let (next, summary) = match writer.next(target) {
+        Some(next) => (Arc::new(next) as State, None),
+        None => (current.clone(), Some("no change".to_owned())),
+    };
+    let next = if same_texts(&next, current) { current.clone() } else { next };
+    let summary =
+        summary.unwrap_or_else(|| summary::of(cur.value(), ConfigState::of(&next).value()));
+    let believed = believe(form, text, &next)?;
+    Ok(Plan { next, believed, overlaps, summary })
+}
+
+/// A whole save on its way.
+struct Writer<'a> {
+    form: Form,
+    text: &'a str,
+    doc: Doc,
+    saw: Option<&'a ConfigState>,
+    cur: &'a ConfigState,
+}
+
+impl Writer<'_> {
+    /// It had seen the current bytes of the name that it saves (R6).
+    fn is_current(&self) -> bool {
+        self.saw.is_some_and(|s| s.text(self.form) == self.cur.text(self.form))
+    }
+
+    /// The value that it had seen; nothing is an object without keys.
+    fn base(&self) -> Option<Value> {
+        self.saw.map(|s| s.value().cloned().unwrap_or(Value::Map(Vec::new())))
+    }
+
+    fn merge(&self) -> Merge {
+        match self.cur.value() {
+            Some(now) if !self.is_current() => {
+                merge::merge(self.base().as_ref(), &self.doc.value, now)
+            }
+            _ => Merge { value: self.doc.value.clone(), overlaps: Vec::new() },
         }
-        if !mine {
-            let reason = if saw.is_some() { Reason::Merged } else { Reason::Schema };
-            schema.check(&target).map_err(|f| {
+    }
+
+    /// What was written and what comes out of it are both held against the schema, but a
+    /// blind save, which only adds, need not be complete by itself.
+    fn check(&self, target: &Value, schema: &Schema) -> Result<(), Refusal> {
+        let alone = target.same(&self.doc.value);
+        if alone || self.saw.is_some() {
+            let root = Some(&self.doc.root);
+            schema.check(&self.doc.value).map_err(|f| f.refusal(Reason::Schema, root))?;
+        }
+        if !alone {
+            let reason = if self.saw.is_some() { Reason::Merged } else { Reason::Schema };
+            schema.check(target).map_err(|f| {
                 f.refusal(reason, None).hint("the save was merged with what others had changed")
             })?;
         }
+        Ok(())
     }
-    let Some((source_form, source)) = cur.source() else {
-        let text =
-            if target.same(&doc.value) { text.to_owned() } else { reach(form, text, &target) };
-        return Ok(made(
-            current,
-            ConfigState::new(form, &text, target, None),
-            overlaps,
-            form,
-            text_of(bytes)?,
-        ));
-    };
-    let now = cur.text(form).unwrap_or("");
-    let edits_text = form == source_form || cur.saved_other().is_some();
-    // A writer that changed only comments or layout changed something all the same.
-    let layout_only = edits_text && base.as_ref().is_some_and(|b| b.same(&doc.value));
-    if !exact && !layout_only && cur.value().is_some_and(|v| v.same(&target)) {
-        let believed = believe(form, text, current)?;
-        return Ok(Plan { next: current.clone(), believed, overlaps, summary: "no change".into() });
+
+    /// The version whose value is `target`; `None`: the current one.
+    fn next(&self, target: Value) -> Option<ConfigState> {
+        let (form, text) = (self.form, self.text);
+        let (Some((source_form, source)), Some(value)) = (self.cur.source(), self.cur.value())
+        else {
+            return Some(ConfigState::new(form, &reach(form, text, &target), target, None));
+        };
+        // The text behind the saved name is kept, and not rendered from the source.
+        let own_text = form == source_form || self.cur.saved_other().is_some();
+        if !self.is_current() && value.same(&target) {
+            // A writer that changed only comments or layout changed something all the same.
+            let layout_only = self.base().is_some_and(|b| b.same(&self.doc.value));
+            if !(own_text && layout_only) {
+                return None;
+            }
+        }
+        let mine = if self.is_current() {
+            Some(reach(form, text, &target))
+        } else if own_text {
+            let now = self.cur.text(form).unwrap_or("");
+            Some(carry(form, self.saw.and_then(|s| s.text(form)), text, now, &target))
+        } else {
+            target.same(&self.doc.value).then(|| text.to_owned())
+        };
+        Some(if form == source_form {
+            let other = self.cur.saved_other().map(|o| reach(form.other(), o, &target));
+            ConfigState::new(form, mine.as_deref().unwrap_or(source), target, other)
+        } else {
+            ConfigState::new(source_form, &reach(source_form, source, &target), target, mine)
+        })
     }
-    let mine = if exact {
-        Some(reach(form, text, &target))
-    } else if edits_text {
-        Some(carry(form, saw.and_then(|s| s.text(form)), text, now, &target))
-    } else {
-        target.same(&doc.value).then(|| text.to_owned())
-    };
-    let next = if form == source_form {
-        let other = cur.saved_other().map(|o| reach(form.other(), o, &target));
-        let mine = mine.unwrap_or_else(|| reach(form, source, &target));
-        ConfigState::new(form, &mine, target, other)
-    } else {
-        let source = reach(source_form, source, &target);
-        ConfigState::new(source_form, &source, target, mine)
-    };
-    Ok(made(current, next, overlaps, form, text))
 }
 
 /// An append (R5).
@@ -183,26 +216,6 @@ fn unchanged(current: &State) -> Plan {
     }
 }
 
-/// The plan for `next`; the writer believes its own text.
-fn made(
-    current: &State,
-    next: ConfigState,
-    overlaps: Vec<Overlap>,
-    form: Form,
-    text: &str,
-) -> Plan {
-    let before = ConfigState::of(current);
-    let summary = summary::of(before.value(), next.value());
-    let next: State = Arc::new(next);
-    if same_texts(&next, current) {
-        let next = current.clone();
-        let believed = believe(form, text, &next).unwrap_or_else(|_| next.clone());
-        return Plan { next, believed, overlaps, summary };
-    }
-    let believed = believe(form, text, &next).unwrap_or_else(|_| next.clone());
-    Plan { next, believed, overlaps, summary }
-}
-
 /// The text of this form after both changes: by lines first, so that comments of both sides
 /// are in it, then by keys until the values are right.
 fn carry(form: Form, seen: Option<&str>, written: &str, now: &str, target: &Value) -> String {
@@ -235,7 +248,7 @@ fn check_version(doc: &Doc, stored: Option<i64>, limit: Option<i64>) -> Result<(
     .hint("this store takes no newer version (--config-version-limit)"))
 }
 
-/// The stored version never goes down.
+/// The stored version never goes down. (A writer that has seen it can take the key out.)
 fn keep_version(target: &mut Value, current: Option<&Value>) {
     let Some(stored) = current.and_then(version) else { return };
     if version(target).is_some_and(|v| v < stored) {

@@ -93,6 +93,11 @@ fn plain_is_safe(text: &str, flow: bool) -> bool {
     if text.ends_with([' ', ':']) || text.contains(": ") || text.contains(" #") {
         return false;
     }
+    // In flow style readers differ over a dash that begins or ends a word.
+    let odd = |w: &str| w.starts_with('-') || w.ends_with('-');
+    if flow && text.split(' ').any(odd) {
+        return false;
+    }
     text.chars().all(|c| {
         printable(c)
             && !matches!(c, '\t' | '\n' | '\r')
@@ -260,7 +265,10 @@ mod tests {
             assert_eq!(string(s, Style::Plain, false), s);
         }
         assert_eq!(string("it's", Style::Single, false), "'it''s'");
-        assert_eq!(string("a,b", Style::Plain, true), "\"a,b\"");
+        for s in ["a,b", "a?", "a:b", "a -", "a-", "a [", "${x}"] {
+            assert!(string(s, Style::Plain, true).starts_with('"'), "{s}");
+        }
+        assert_eq!(string("a-b c.d", Style::Plain, true), "a-b c.d");
         assert_eq!(string("a\u{7}\u{feff}", Style::Plain, false), "\"a\\u0007\\ufeff\"");
     }
 }

@@ -18,8 +18,8 @@ use crate::model::{Reason, Refusal};
 
 /// Deepest chain of `$ref`, `anyOf` and so on; beyond it nothing is checked.
 const MAX_DEPTH: usize = 256;
-/// Most checks of one value; beyond it nothing is checked.
-const MAX_STEPS: usize = 2_000_000;
+/// Most schemas that are applied to one config; beyond it nothing is checked.
+const MAX_STEPS: usize = 1_000_000;
 
 /// A schema.
 #[derive(Debug)]

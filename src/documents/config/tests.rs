@@ -90,7 +90,8 @@ fn keys_come_and_go() {
         "# top\na: 1 # one\n# about m\nm:\n  # first\n  x: 1\n  y: 2 # why\n  z:\n    k:\n      - 1\no: null\n# end\n",
     );
     yaml("m:\n  x: 1\nn: 2\n", &[("m.x", "")], "m: {}\nn: 2\n");
-    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c # d\nn: 2\n");
+    yaml("m: # c\n  x: 1 # d\nn: 2\n", &[("m.x", "")], "m: {} # c\n  # d\nn: 2\n");
+    yaml("m:\n  # one\n  x: 1\n# n\nn: 2\n", &[("m.x", "")], "m: {}\n  # one\n# n\nn: 2\n");
     yaml("m:\n  x: 1\n  y: 2\n", &[("m", "5")], "m: 5\n");
     yaml("m: 1 # c\nn: 2\n", &[("m", "{\"a\": 1}")], "m: # c\n  a: 1\nn: 2\n");
     yaml("m:\n  x: 1\nn: 2\n", &[("m.z", "3"), ("n", "")], "m:\n  x: 1\n  z: 3\n");
@@ -194,4 +195,30 @@ fn json_edits() {
         &[("b", "{\"c\": 1}")],
         "{\r\n\t\"a\": 1,\r\n\t\"b\": {\r\n\t\t\"c\": 1\r\n\t}\r\n}",
     );
+}
+
+#[test]
+fn long_keys_and_strings() {
+    let long = "k ".repeat(1500) + "k";
+    let v = json(&format!("{{\"a\": {{\"{long}\": \"{long}\", \"b\": [{{\"{long}\": 1}}]}}}}"));
+    for start in ["{}\n", "a:\n  x: 1\n", "a: {x: 1}\n"] {
+        let out = reach(Form::Yaml, start, &v);
+        assert!(read(Form::Yaml, &out).unwrap().value.same(&v), "{start}");
+    }
+}
+
+#[test]
+fn lists_of_maps_by_identity_keep_their_lines() {
+    let text = "tools: # all\n  # the web\n  - name: web # W\n    args: [a, b] # A\n\n  # the shell\n  - name: sh # S\n    on: yes\n\n# end\n";
+    yaml(
+        text,
+        &[("tools[0].args[2]", "\"c\""), ("tools[2]", "{\"name\": \"py\"}")],
+        "tools: # all\n  # the web\n  - name: web # W\n    args: [a, b, c] # A\n\n  # the shell\n  - name: sh # S\n    on: yes\n  - name: py\n\n# end\n",
+    );
+    yaml(
+        text,
+        &[("tools[0]", "")],
+        "tools: # all\n  # the web\n\n  # the shell\n  - name: sh # S\n    on: yes\n\n# end\n",
+    );
+    yaml(text, &[("tools[1].on", "true")], &text.replace("on: yes", "on: true"));
 }

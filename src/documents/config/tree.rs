@@ -1,6 +1,6 @@
 //! A config text as a tree that knows where each value stands.
 
-use super::value::Value;
+use super::value::{Index, Value};
 use crate::model::{Reason, Refusal};
 
 /// The two ways to write a config.
@@ -146,6 +146,28 @@ impl Node {
                     .map(|e| (e.key.clone(), e.value.value()))
                     .collect(),
             ),
+        }
+    }
+
+    /// Whether its value is [the same](Value::same) as this one.
+    pub fn is(&self, value: &Value) -> bool {
+        match (&self.kind, value) {
+            (Kind::Scalar(v), _) => v.same(value),
+            (Kind::Seq(items), Value::Seq(s)) => {
+                items.len() == s.len() && items.iter().zip(s).all(|(i, v)| i.value.is(v))
+            }
+            (Kind::Map(entries), Value::Map(m)) => {
+                let own = || entries.iter().filter(|e| e.role != Role::Merge);
+                if own().count() != m.len() {
+                    return false;
+                }
+                if own().zip(m).all(|(e, (k, _))| e.key == *k) {
+                    return own().zip(m).all(|(e, (_, v))| e.value.is(v));
+                }
+                let at = Index::new(m.iter().map(|(k, _)| k.as_str()));
+                own().all(|e| at.get(&e.key).is_some_and(|i| e.value.is(&m[i].1)))
+            }
+            _ => false,
         }
     }
 

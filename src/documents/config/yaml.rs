@@ -12,13 +12,14 @@ use super::path::{KeyPath, Step};
 use super::scalar;
 use super::tree::{Entry, Item, Kind, MAX_DEPTH, Node, Role, Style};
 use super::value::Value;
+use super::yaml_walk::{Props, Walk};
 use crate::model::{Reason, Refusal};
 
 /// Most nodes that anchors, aliases and `<<` may add to those that are written.
 const MAX_EXPANSION: usize = 200_000;
 
 struct Reader<'a> {
-    text: &'a str,
+    walk: Walk<'a>,
     /// Byte offset of each character; `None` when they are the same.
     bytes_at: Option<Vec<usize>>,
     events: Parser<'a, StrInput<'a>>,
@@ -36,23 +37,13 @@ struct Anchored {
     height: usize,
 }
 
-/// Properties of a node as written.
-struct Props {
-    head: usize,
-    start: usize,
-    /// After the last property, `None` without any.
-    end: Option<usize>,
-    anchor: Option<(usize, usize)>,
-    tag: Option<String>,
-}
-
 /// Reads one document.
 pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
     let bytes_at = (!text.is_ascii())
         .then(|| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect());
     let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let mut r = Reader {
-        text,
+        walk: Walk(text),
         bytes_at,
         events: Parser::new_from_str(text),
         at,
@@ -82,8 +73,8 @@ impl<'a> Reader<'a> {
 
     fn byte(&self, char_at: usize) -> usize {
         match &self.bytes_at {
-            None => char_at.min(self.text.len()),
-            Some(map) => map.get(char_at).copied().unwrap_or(self.text.len()),
+            None => char_at.min(self.walk.0.len()),
+            Some(map) => map.get(char_at).copied().unwrap_or(self.walk.0.len()),
         }
     }
 
@@ -119,52 +110,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The byte at `at`, 0 at the end.
-    fn peek(&self, at: usize) -> u8 {
-        self.text.as_bytes().get(at).copied().unwrap_or(0)
-    }
-
-    /// After blanks, line ends and comments from `at`; in flow style also commas.
-    fn skip(&self, mut at: usize, flow: bool) -> usize {
-        loop {
-            match self.peek(at) {
-                b' ' | b'\t' | b'\n' | b'\r' => at += 1,
-                b',' if flow => at += 1,
-                b'#' => {
-                    at = self.text[at..].find('\n').map_or(self.text.len(), |n| at + n);
-                }
-                _ => return at,
-            }
-        }
-    }
-
-    /// Walks over the properties that the event announces.
-    fn props(&self, from: usize, anchor_id: usize, tag: Option<&Tag>, flow: bool) -> Props {
-        let head = self.skip(from, flow);
-        let mut p = Props { head, start: head, end: None, anchor: None, tag: None };
-        let mut wanted = usize::from(anchor_id != 0) + usize::from(tag.is_some());
-        while wanted > 0 && matches!(self.peek(p.start), b'&' | b'!') {
-            let rest = &self.text[p.start..];
-            let stop =
-                |c: char| c.is_whitespace() || (flow && matches!(c, ',' | '[' | ']' | '{' | '}'));
-            let len = if rest.starts_with("!<") {
-                rest.find('>').map_or(rest.len(), |n| n + 1)
-            } else {
-                rest.find(stop).unwrap_or(rest.len())
-            };
-            let token = (p.start, p.start + len);
-            if self.peek(p.start) == b'&' {
-                p.anchor = Some(token);
-            } else if tag.is_some_and(|t| !t.is_yaml_core_schema()) {
-                p.tag = Some(self.text[token.0..token.1].to_owned());
-            }
-            p.end = Some(token.1);
-            p.start = self.skip(token.1, false);
-            wanted -= 1;
-        }
-        p
-    }
-
     /// The node that begins with this event; `from`: where the text before it ended.
     fn node(
         &mut self,
@@ -184,11 +129,11 @@ impl<'a> Reader<'a> {
                 (self.scalar(&text, style, id, tag.as_deref(), &span, flow, from), id)
             }
             Event::SequenceStart(id, tag) => {
-                let p = self.props(from, id, tag.as_deref(), flow);
+                let p = self.walk.props(from, id, tag.as_deref(), flow);
                 (self.seq(p, depth, flow)?, id)
             }
             Event::MappingStart(id, tag) => {
-                let p = self.props(from, id, tag.as_deref(), flow);
+                let p = self.walk.props(from, id, tag.as_deref(), flow);
                 (self.map(p, depth, flow)?, id)
             }
             _ => return Err(self.refuse(&span, "not valid YAML: a value is missing")),
@@ -227,10 +172,10 @@ impl<'a> Reader<'a> {
         flow: bool,
         from: usize,
     ) -> Result<Node, Refusal> {
-        let start = self.skip(from, flow);
+        let start = self.walk.skip(from, flow);
         let stop =
             |c: char| c.is_whitespace() || (flow && matches!(c, ',' | '[' | ']' | '{' | '}'));
-        let rest = &self.text[start..];
+        let rest = &self.walk.0[start..];
         let end = start + rest.find(stop).unwrap_or(rest.len());
         let Some(target) = self.anchors.get(&id) else {
             return Err(self.refuse(span, "an alias stands inside what it means"));
@@ -263,7 +208,7 @@ impl<'a> Reader<'a> {
         flow: bool,
         from: usize,
     ) -> Node {
-        let p = self.props(from, id, tag, flow);
+        let p = self.walk.props(from, id, tag, flow);
         let span_end = self.byte(span.end.index());
         let plain = style == ScalarStyle::Plain;
         let value = match (tag, &p.tag) {
@@ -281,12 +226,12 @@ impl<'a> Reader<'a> {
                 (Style::Empty, at, at)
             }
             ScalarStyle::Plain => {
-                let upto = self.text.get(p.start..span_end).unwrap_or("");
+                let upto = self.walk.0.get(p.start..span_end).unwrap_or("");
                 (Style::Plain, p.start, p.start + upto.trim_end().len())
             }
-            ScalarStyle::SingleQuoted => (Style::Single, p.start, self.quoted(p.start, b'\'')),
-            ScalarStyle::DoubleQuoted => (Style::Double, p.start, self.quoted(p.start, b'"')),
-            ScalarStyle::Literal | ScalarStyle::Folded => self.block(p.start, span_end),
+            ScalarStyle::SingleQuoted => (Style::Single, p.start, self.walk.quoted(p.start, b'\'')),
+            ScalarStyle::DoubleQuoted => (Style::Double, p.start, self.walk.quoted(p.start, b'"')),
+            ScalarStyle::Literal | ScalarStyle::Folded => self.walk.block(p.start, span_end),
         };
         let head = if style == Style::Empty && p.end.is_none() { start } else { p.head };
         Node {
@@ -301,43 +246,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// After the closing quote of the string at `start`.
-    fn quoted(&self, start: usize, quote: u8) -> usize {
-        let mut at = start + 1;
-        loop {
-            match self.peek(at) {
-                _ if at >= self.text.len() => return self.text.len(),
-                b'\\' if quote == b'"' => at += 2,
-                b if b == quote && quote == b'\'' && self.peek(at + 1) == quote => at += 2,
-                b if b == quote => return at + 1,
-                _ => at += 1,
-            }
-        }
-    }
-
-    /// A block scalar whose header stands at `start` and which ends before `span_end`.
-    fn block(&self, start: usize, span_end: usize) -> (Style, usize, usize) {
-        let rest = &self.text[start..];
-        let header = start + rest.find(char::is_whitespace).unwrap_or(rest.len());
-        let body = rest.find('\n').map_or(self.text.len(), |n| start + n + 1);
-        let keeps = self.text[start..header].contains('+');
-        let inside = self.text.get(body..span_end).unwrap_or("");
-        let end = if keeps {
-            // The indentation of the next line is in the span, the last line end is not content
-            // that an edit may touch.
-            let whole = inside.rfind('\n').map_or(inside, |n| {
-                if inside[n..].trim().is_empty() { &inside[..n] } else { inside }
-            });
-            body + whole.trim_end_matches('\r').len()
-        } else {
-            body + inside.trim_end().len()
-        };
-        let end = if inside.trim().is_empty() && !keeps { header } else { end };
-        (Style::Block { body }, start, end)
-    }
-
     fn seq(&mut self, p: Props, depth: usize, flow: bool) -> Result<Node, Refusal> {
-        let brackets = self.peek(p.start) == b'[';
+        let brackets = self.walk.peek(p.start) == b'[';
         let mut at = if brackets { p.start + 1 } else { p.start };
         let mut items = Vec::new();
         let (line, end) = loop {
@@ -345,8 +255,9 @@ impl<'a> Reader<'a> {
             if matches!(event, Event::SequenceEnd) {
                 break (span.start.line(), self.byte(span.end.index()));
             }
-            let start = self.skip(at, brackets);
-            let mark = if brackets { start } else { start + usize::from(self.peek(start) == b'-') };
+            let start = self.walk.skip(at, brackets);
+            let mark =
+                if brackets { start } else { start + usize::from(self.walk.peek(start) == b'-') };
             self.path.0.push(Step::At(items.len()));
             let value = self.node(event, span, depth + 1, flow || brackets, mark)?;
             self.path.0.pop();
@@ -364,7 +275,7 @@ impl<'a> Reader<'a> {
     }
 
     fn map(&mut self, p: Props, depth: usize, flow: bool) -> Result<Node, Refusal> {
-        let brackets = self.peek(p.start) == b'{';
+        let brackets = self.walk.peek(p.start) == b'{';
         let inside = flow || brackets;
         let mut at = if brackets { p.start + 1 } else { p.start };
         let mut entries: Vec<Entry> = Vec::new();
@@ -374,9 +285,9 @@ impl<'a> Reader<'a> {
             if matches!(event, Event::MappingEnd) {
                 break (span.start.line(), self.byte(span.end.index()));
             }
-            let start = self.skip(at, inside);
-            let explicit = self.peek(start) == b'?'
-                && matches!(self.peek(start + 1), b' ' | b'\n' | b'\r' | b'\t');
+            let start = self.walk.skip(at, inside);
+            let explicit = self.walk.peek(start) == b'?'
+                && matches!(self.walk.peek(start + 1), b' ' | b'\n' | b'\r' | b'\t');
             let key_from = if explicit { start + 1 } else { start };
             let merges = matches!(&event, Event::Scalar(t, ScalarStyle::Plain, ..) if t == "<<");
             let text = match &event {
@@ -399,8 +310,8 @@ impl<'a> Reader<'a> {
             }
             let line = span.start.line();
             let key = self.node(event, span, depth + 1, inside, key_from)?;
-            let colon = self.skip(key.end, false);
-            let mark = if self.peek(colon) == b':' { colon + 1 } else { key.end };
+            let colon = self.walk.skip(key.end, false);
+            let mark = if self.walk.peek(colon) == b':' { colon + 1 } else { key.end };
             let (event, span) = self.next()?;
             let value = self.node(event, span, depth + 1, inside, mark)?;
             at = value.end.max(mark);

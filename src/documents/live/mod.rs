@@ -9,6 +9,7 @@ mod watch;
 mod work;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -100,6 +101,8 @@ pub struct Live {
     shown: RwLock<Shown>,
     recent: Mutex<Recent>,
     listener: RwLock<Option<Listener>>,
+    /// Since when a change by the holder of `missions.lock` is kept back.
+    half_way_since: Mutex<Option<Instant>>,
 }
 
 impl Live {
@@ -129,7 +132,8 @@ impl Live {
         });
         let shown = RwLock::new(Shown { slots, generation: 0, inside: false });
         let (recent, listener) = (Mutex::default(), RwLock::default());
-        let live = Live { store, documents, clock, shown, recent, listener };
+        let half_way_since = Mutex::default();
+        let live = Live { store, documents, clock, shown, recent, listener, half_way_since };
         live.current(DocId::Missions)?;
         Ok(live)
     }

@@ -34,10 +34,12 @@ impl Live {
     /// Errors: nothing of the save was committed.
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let doc = request.view.doc();
+        // What others did is compared now, while nobody waits for the write lock.
+        self.current(doc)?;
         let large = matches!(request.written, Written::Whole(text) if text.len() > EARLY);
         let early = large.then(|| self.plan_early(&request));
         let gate = self.begin(doc)?;
-        self.inside(gate, |work, gate| {
+        self.inside(gate, request.under_their_lock, |work, gate| {
             expect(&request, &work.slot(doc).version)?;
             let slot = work.slot(doc);
             let plan = match early {
@@ -66,8 +68,9 @@ impl Live {
         actor: &Actor,
         plan: impl FnOnce(&State, &Context) -> Result<Plan, Refusal>,
     ) -> Result<Saved, SaveError> {
+        self.current(doc)?;
         let gate = self.begin(doc)?;
-        self.inside(gate, |work, gate| {
+        self.inside(gate, false, |work, gate| {
             let current = work.slot(doc).version.clone();
             let plan = plan(&current.state, &work.cx)?;
             let cause = Cause { actor, base: Some(current.rev), stale: false };
@@ -97,7 +100,7 @@ impl Live {
     }
 
     /// Does what other calls had to leave: rows that wait for `missions.lock` are written if
-    /// it is free, and versions by other programs that could not be recorded are. Never waits
+    /// it is free, and changes by other programs that could not be recorded or shown yet are. Never waits
     /// for anybody. Whether nothing is left. Called by ticks.
     ///
     /// Errors: those of the store, except that it is busy.
@@ -110,7 +113,7 @@ impl Live {
             Err(StoreError::Busy) => return Ok(false),
             Err(e) => return Err(e),
         };
-        match self.inside(gate, |_, _| Ok(())) {
+        match self.inside(gate, false, |_, _| Ok(())) {
             Ok(()) => Ok(!self.anything_left()),
             Err(SaveError::Store(e)) => Err(e),
             Err(SaveError::Refused(_)) => Ok(false),
@@ -123,7 +126,8 @@ impl Live {
     }
 
     fn anything_left(&self) -> bool {
-        self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
+        self.half_way_since.lock().is_some()
+            || self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
     }
 
     /// Opens the gate for a change of `doc`.

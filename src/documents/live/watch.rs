@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::slot::{Shown, Slot};
+use super::slot::{Shown, Slot, place};
 use super::work::Work;
 use super::{Live, Published, SaveError};
 use crate::documents::Version;
@@ -14,6 +14,8 @@ use crate::store::{Gate, Idle, Look, StoreError};
 const GLANCE: Duration = Duration::from_millis(20);
 /// How long a reader goes on looking before it takes what was last published.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a change that may be half done is kept back (merge rules, missions).
+const HALF_WAY: Duration = Duration::from_secs(1);
 
 impl Live {
     /// The current version, with everything that other programs have committed to the rows.
@@ -34,36 +36,36 @@ impl Live {
         Ok(self.cached(doc))
     }
 
-    /// Takes in what others did. No gate is open: the writer is in our hands.
-    fn catch_up(&self, idle: Idle<'_>) -> Result<(), StoreError> {
-        if self.store.read_only() {
-            return self.snapshot(idle);
+    /// Takes in what others did. No gate is open: the writer is in our hands. The rows are
+    /// compared on a snapshot, so that nobody's writing waits for it; only recording the result
+    /// needs the write lock, and if that is not free at once, the next gate does it.
+    fn catch_up(&self, mut idle: Idle<'_>) -> Result<(), StoreError> {
+        self.snapshot(&mut idle)?;
+        let unrecorded = |s: &Slot| s.unrecorded.is_some();
+        if self.store.read_only() || !self.shown.read().slots.iter().any(unrecorded) {
+            return Ok(());
         }
-        match idle.begin_now(self.anything_waits()) {
-            Ok(gate) => match self.inside(gate, |_, _| Ok(())) {
-                Ok(()) => Ok(()),
-                Err(e) => {
-                    // A full disk must not keep anybody from reading.
-                    log::warn!("a change by another program could not be recorded: {e}");
-                    match self.store.look()? {
-                        Look::Changed(idle) => self.snapshot(idle),
-                        Look::Same | Look::Busy { .. } => Ok(()),
-                    }
-                }
-            },
-            Err((idle, _)) => self.snapshot(idle),
+        let Ok(gate) = idle.begin_now(self.anything_waits()) else { return Ok(()) };
+        if let Err(e) = self.inside(gate, false, |_, _| Ok(())) {
+            // A full disk must not keep anybody from reading.
+            log::warn!("a change by another program could not be recorded: {e}");
         }
+        Ok(())
     }
 
-    /// The same without writing: the new versions stay unrecorded.
-    fn snapshot(&self, idle: Idle<'_>) -> Result<(), StoreError> {
+    /// The comparison: new versions are published, but not recorded.
+    fn snapshot(&self, idle: &mut Idle<'_>) -> Result<(), StoreError> {
+        let held = self.lock_is_held();
         idle.snapshot(|conn| {
             let slots = self.shown.read().slots.clone();
             let mut work = Work::new(self, slots, self.clock.now());
             work.refresh(conn)?;
+            if self.half_way(&work, held) {
+                return Ok(false);
+            }
             let news = self.publish(&mut self.shown.write(), work);
             self.tell(&news);
-            Ok(())
+            Ok(true)
         })
     }
 
@@ -95,18 +97,47 @@ impl Live {
             let shown = self.shown.read();
             (shown.slots.clone(), shown.generation)
         };
-        self.store.watch(|conn| {
+        let held = self.lock_is_held();
+        let mut half_way = false;
+        let published = self.store.watch(|conn| {
             let mut work = Work::new(self, slots, self.clock.now());
             work.refresh(conn)?;
+            half_way = self.half_way(&work, held);
             let mut shown = self.shown.write();
-            if shown.inside || shown.generation != generation {
+            if half_way || shown.inside || shown.generation != generation {
                 return Ok(false);
             }
             let news = self.publish(&mut shown, work);
             drop(shown);
             self.tell(&news);
             Ok(true)
-        })
+        })?;
+        Ok(published || half_way)
+    }
+
+    fn lock_is_held(&self) -> bool {
+        !self.store.read_only() && self.store.missions_lock_is_theirs().unwrap_or(false)
+    }
+
+    /// Another program holds `missions.lock` and something is gone since it began: it replaces
+    /// one table after the other, or one row after the other. What it has done so far is not
+    /// shown until it lets go, but not for longer than [`HALF_WAY`]. `held`: it was held before
+    /// the rows were read; outside a gate they may be older than the unlocking.
+    fn half_way(&self, work: &Work<'_>, held: bool) -> bool {
+        let gone = work.news.iter().any(|news| {
+            let kind = &self.documents[place(news.doc)];
+            let before = self.cached(news.doc);
+            kind.under_missions_lock() && kind.lost(&before.state, &news.version.state)
+        });
+        let mut since = self.half_way_since.lock();
+        if gone && (held || self.lock_is_held()) {
+            let began = *since.get_or_insert_with(Instant::now);
+            if began.elapsed() < HALF_WAY {
+                return true;
+            }
+        }
+        *since = None;
+        false
     }
 
     /// Rows wait for `missions.lock`.
@@ -116,10 +147,12 @@ impl Live {
 
     /// Everything that is done with an open gate: take in what others did, record it, make rows
     /// of what waits, do `work`, commit, publish. When `work` refuses, the rest is committed
-    /// all the same; it must not have written anything then.
+    /// all the same; it must not have written anything then. `their_own`: it is done for the
+    /// holder of `missions.lock`, who knows what it did.
     pub(super) fn inside<T>(
         &self,
         mut gate: Gate<'_>,
+        their_own: bool,
         work: impl FnOnce(&mut Work<'_>, &Gate<'_>) -> Result<T, SaveError>,
     ) -> Result<T, SaveError> {
         let inside = Inside::enter(self);
@@ -128,7 +161,13 @@ impl Live {
         let out = (|| {
             if gate.outside_change() {
                 w.refresh(gate.conn())?;
-                gate.refreshed();
+                if !their_own && !gate.has_missions_lock() && self.half_way(&w, false) {
+                    let slots = self.shown.read().slots.clone();
+                    w = Work::new(self, slots, w.cx.now);
+                } else {
+                    gate.refreshed();
+                    *self.half_way_since.lock() = None;
+                }
             }
             w.record_outside(gate.conn())?;
             if gate.has_missions_lock() {

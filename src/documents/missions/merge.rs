@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::batch::Batch;
+use super::chunk::Core;
 use super::compare::{Compared, Seg};
 use super::entry::{BELIEVED_ID, Entry, Kind, Mission, Section};
 use super::insert::insert_in_section;
 use super::matching::Pair;
 use super::render;
-use super::tree::{Batch, Core, Loc, MissionsState};
+use super::tree::{Loc, MissionsState};
 use crate::model::Overlap;
 
 /// What an entry is known by: mission numbers and line numbers are counted apart.
@@ -270,7 +272,7 @@ impl Merger<'_> {
     /// A written entry that was in the seen version.
     fn kept(&mut self, old: &Arc<Entry>, at: Loc, new: &Arc<Entry>, pair: &Pair) -> Arc<Entry> {
         let state_change = old.section != new.section && old.is_item();
-        let moved = pair.moved && !(self.export && !state_change);
+        let moved = pair.moved && (state_change || !self.export);
         let Some(loc) = self.sides.locate(old, at) else {
             // Removed by somebody else: a change brings it back, a mere look does not.
             if state_change || (old.is_item() && old.kind != new.kind) {

@@ -12,11 +12,11 @@ use crate::vfs::{Attr, Fh, Node, Result};
 
 impl PlainFiles for Plain {
     fn real_file(&self, parent: Node, name: &OsStr) -> Result<File> {
-        Plain::real_file(self, parent, name, true)
+        Plain::real_file(self, parent, name, false)
     }
 
-    fn node_of(&self, parent: Node, name: &OsStr) -> Result<Option<Node>> {
-        Ok(Plain::node_of(self, parent, name))
+    fn node_of(&self, parent: Node, name: &OsStr) -> Option<Node> {
+        Plain::node_of(self, parent, name)
     }
 
     fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr> {
@@ -27,13 +27,8 @@ impl PlainFiles for Plain {
         Plain::remove(self, parent, name)
     }
 
-    fn handle_file(&self, fh: Fh) -> Option<File> {
-        Plain::handle_file(self, fh)
-    }
-
-    fn handles_of(&self, node: Node) -> Vec<Fh> {
-        let Ok(inode) = self.nodes.get(node) else { return Vec::new() };
-        let mut handles = Plain::handles_of(self, inode.key.ino);
+    fn handles_of(&self, ino: u64) -> Vec<Fh> {
+        let mut handles = Plain::handles_of(self, ino);
         handles.retain(|fh| self.may_write(*fh));
         handles
     }

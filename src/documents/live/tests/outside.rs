@@ -14,7 +14,8 @@ fn count(live: &Live) -> u64 {
 #[test]
 fn a_row_is_in_the_very_next_read_a_thousand_times() {
     let dir = tempfile::tempdir().unwrap();
-    let live = Arc::new(new_store(dir.path()));
+    drop(Store::create(dir.path()).unwrap());
+    let live = Arc::new(open_with(dir.path(), Options::default()));
     let sql = other(dir.path());
     insert(&sql, "row");
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -30,6 +31,7 @@ fn a_row_is_in_the_very_next_read_a_thousand_times() {
                         n += 1;
                     }
                     read(&live);
+                    std::thread::sleep(Duration::from_micros(200));
                 }
                 n
             })
@@ -160,6 +162,53 @@ fn rows_wait_for_missions_lock_and_survive_a_replace_all() {
     assert_eq!(live.current(DOC).unwrap().rev, live.store().newest(DOC).unwrap().unwrap().rev);
 }
 
+/// The holder of the lock deletes and inserts in transactions of their own: nobody sees what is
+/// between, neither a reader nor a save.
+#[test]
+fn a_replace_all_in_steps_is_seen_as_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\nb\n");
+    let sql = other(dir.path());
+    let lock = hold_lock(dir.path());
+    sql.execute("DELETE FROM ifs_lines", []).unwrap();
+    assert_eq!(read(&live), "a\nb\n");
+    append(&live, "mine\n");
+    assert_eq!(read(&live), "a\nb\nmine\n");
+    insert(&sql, "a");
+    assert_eq!(read(&live), "a\nb\nmine\n");
+    insert(&sql, "b");
+    insert(&sql, "c");
+    assert_eq!(read(&live), "a\nb\nmine\nc\n", "nothing is gone any more");
+    sql.execute("DELETE FROM ifs_lines WHERE text = 'c' || char(10)", []).unwrap();
+    drop(lock);
+    assert_eq!(read(&live), "a\nb\nmine\n", "shown when the lock is free");
+    assert!(live.settle().unwrap());
+    assert_eq!(rows(&sql), "a\nb\nmine\n");
+}
+
+#[test]
+fn a_change_is_not_kept_back_for_ever_nor_from_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\nb\n");
+    let sql = other(dir.path());
+    let _lock = hold_lock(dir.path());
+    sql.execute("DELETE FROM ifs_lines WHERE id = 1", []).unwrap();
+    assert_eq!(read(&live), "a\nb\n");
+    assert!(!live.settle().unwrap());
+    std::thread::sleep(Duration::from_millis(1_100));
+    live.settle().unwrap();
+    assert_eq!(text_of(&live.cached(DOC)), "b\n");
+    assert!(live.settle().unwrap());
+    sql.execute("DELETE FROM ifs_lines", []).unwrap();
+    assert_eq!(read(&live), "b\n");
+    let own = SaveRequest { under_their_lock: true, ..request(None, Written::Fragment(b"c\n")) };
+    live.save(own).unwrap();
+    assert_eq!(text_of(&live.cached(DOC)), "c\n");
+    assert_eq!(rows(&sql), "c\n");
+}
+
 #[test]
 fn waiting_rows_survive_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -230,4 +279,99 @@ fn what_others_did_since_the_writer_looked_is_told_to_the_plan() {
     drop(live);
     let live = open(dir.path());
     assert_eq!(live.shown.read().slots[0].outside, seen.rev, "known after a restart");
+}
+
+/// Savers, another program's inserts, another one that replaces all rows in steps under the
+/// lock, and readers, all at once.
+#[test]
+fn everything_at_once_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::create(dir.path()).unwrap());
+    let live = &open_with(dir.path(), Options::default());
+    let path = dir.path();
+    let done = &std::sync::atomic::AtomicBool::new(false);
+    let finished = || done.load(std::sync::atomic::Ordering::Relaxed);
+    std::thread::scope(|s| {
+        let mut writers = Vec::new();
+        for who in 0..3 {
+            writers.push(s.spawn(move || {
+                for n in 0..25 {
+                    let line = format!("saver {who} {n}\n");
+                    append(live, &line);
+                    assert!(text_of(&live.cached(DOC)).contains(&line), "{line}");
+                }
+            }));
+        }
+        writers.push(s.spawn(move || {
+            let sql = other(path);
+            for n in 0..25 {
+                // As its own rules ask: under the lock, as every writer of rows.
+                let lock = wait_for_lock(path);
+                insert(&sql, &format!("sql {n}"));
+                assert!(read(live).contains(&format!("sql {n}\n")));
+                drop(lock);
+            }
+        }));
+        writers.push(s.spawn(move || {
+            let sql = other(path);
+            for n in 0..10 {
+                let lock = wait_for_lock(path);
+                let all = rows(&sql);
+                sql.execute("DELETE FROM ifs_lines", []).unwrap();
+                sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+                all.lines().for_each(|line| insert(&sql, line));
+                insert(&sql, &format!("replacer {n}"));
+                sql.execute_batch("COMMIT").unwrap();
+                drop(lock);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }));
+        for _ in 0..2 {
+            s.spawn(move || {
+                let mut last = live.current(DOC).unwrap();
+                while !finished() {
+                    let now = live.current(DOC).unwrap();
+                    assert!(now.rev >= last.rev && now.mtime >= last.mtime);
+                    let lines = text_of(&now).lines().count();
+                    assert!(lines >= text_of(&last).lines().count(), "nothing ever goes");
+                    last = now;
+                }
+            });
+        }
+        s.spawn(move || {
+            while !finished() {
+                live.settle().unwrap();
+                live.maintain().unwrap();
+                std::thread::sleep(Duration::from_millis(3));
+            }
+        });
+        let ended: Vec<_> = writers.into_iter().map(|w| w.join()).collect();
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    while !live.settle().unwrap() {}
+    let text = read(live);
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort();
+    let mut want: Vec<String> = (0..3)
+        .flat_map(|who| (0..25).map(move |n| format!("saver {who} {n}")))
+        .chain((0..25).map(|n| format!("sql {n}")))
+        .chain((0..10).map(|n| format!("replacer {n}")))
+        .collect();
+    want.sort();
+    assert_eq!(lines, want);
+    let stored = rows(&other(dir.path()));
+    let mut stored: Vec<&str> = stored.lines().collect();
+    stored.sort();
+    assert_eq!(stored, want);
+    let newest = live.store().newest(DOC).unwrap().unwrap();
+    assert_eq!(newest.rev, live.cached(DOC).rev);
+    assert_eq!(live.store().archive(DOC, newest.rev).unwrap().unwrap(), text.as_bytes());
+}
+
+fn wait_for_lock(dir: &Path) -> std::fs::File {
+    let path = dir.join(LOCK_NAME);
+    let f = std::fs::File::options().create(true).append(true).open(path).unwrap();
+    rustix::fs::flock(&f, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    f
 }

@@ -1,0 +1,326 @@
+//! Documents that merge by line, processes that do what a test says.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::{Content, DocState, State, Version, Written};
+use crate::model::{Actor, Clock, DocId, Reason, Refusal, Rev, Stamp, View};
+use crate::store::StoreError;
+use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
+use crate::vfs::processes::{Descriptor, Exit, ProcId, Process, Processes};
+
+/// A text, the same under every name of its document.
+pub struct Text(pub Option<String>);
+
+impl DocState for Text {
+    fn view(&self, _: View) -> Option<Content> {
+        self.0.clone().map(|t| Content::from(t.into_bytes()))
+    }
+    fn archive(&self) -> Content {
+        Content::from(self.0.clone().unwrap_or_default().into_bytes())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn text_of(state: &State) -> String {
+    state.as_any().downcast_ref::<Text>().and_then(|t| t.0.clone()).unwrap_or_default()
+}
+
+/// What a save was asked to do.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    pub seen: Option<String>,
+    pub written: String,
+    pub whole: bool,
+    pub actor: Actor,
+    pub stale: bool,
+    pub under_their_lock: bool,
+}
+
+#[derive(Default)]
+pub struct FakeDocs {
+    versions: Mutex<HashMap<DocId, Vec<Arc<Version>>>>,
+    rev: AtomicU64,
+    pub saves: Mutex<Vec<Asked>>,
+    pub syncs: AtomicU64,
+    pub fail: Mutex<Option<StoreError>>,
+}
+
+impl FakeDocs {
+    pub fn new() -> FakeDocs {
+        let docs = FakeDocs::default();
+        docs.publish(DocId::Missions, Some("# Missions\n\n## Pending\n- a\n- b\n"));
+        docs.publish(DocId::Quarantine, Some("# Quarantine\n"));
+        docs.publish(DocId::Config, Some("{\"a\": 1, \"b\": 2}\n"));
+        docs
+    }
+
+    /// A change by somebody else.
+    pub fn publish(&self, doc: DocId, text: Option<&str>) -> Arc<Version> {
+        let rev = self.rev.fetch_add(1, Ordering::SeqCst) + 1;
+        let state: State = Arc::new(Text(text.map(str::to_owned)));
+        let version = Version {
+            doc,
+            rev: Rev(rev),
+            mtime: Stamp(1_000_000_000 * rev as i64),
+            state,
+            belief: false,
+        };
+        let version = Arc::new(version);
+        self.versions.lock().entry(doc).or_default().push(version.clone());
+        version
+    }
+
+    pub fn text(&self, doc: DocId) -> String {
+        text_of(&self.cached(doc).state)
+    }
+
+    pub fn last(&self) -> Asked {
+        self.saves.lock().last().cloned().expect("a save")
+    }
+
+    pub fn count(&self) -> usize {
+        self.saves.lock().len()
+    }
+}
+
+fn merge_lines(seen: Option<&str>, written: &str, current: &str) -> String {
+    if seen == Some(current) {
+        return written.to_owned();
+    }
+    let had: Vec<&str> = seen.unwrap_or_default().lines().collect();
+    let want: Vec<&str> = written.lines().collect();
+    let mut out: Vec<&str> =
+        current.lines().filter(|l| !had.contains(l) || want.contains(l)).collect();
+    for line in want {
+        if !had.contains(&line) && !out.contains(&line) {
+            out.push(line);
+        }
+    }
+    out.iter().map(|l| format!("{l}\n")).collect()
+}
+
+fn merge_keys(seen: Option<&str>, written: &str, current: &str) -> String {
+    if seen == Some(current) {
+        return written.to_owned();
+    }
+    let parse = |t: &str| -> serde_json::Map<String, serde_json::Value> {
+        serde_json::from_str(t).unwrap_or_default()
+    };
+    let (had, want, mut out) = (parse(seen.unwrap_or_default()), parse(written), parse(current));
+    if want == out {
+        return current.to_owned();
+    }
+    out.retain(|k, _| !had.contains_key(k) || want.contains_key(k));
+    for (k, v) in want {
+        if had.get(&k) != Some(&v) {
+            out.insert(k, v);
+        }
+    }
+    serde_json::to_string(&out).unwrap() + "\n"
+}
+
+impl Documents for FakeDocs {
+    fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
+        Ok(self.cached(doc))
+    }
+
+    fn cached(&self, doc: DocId) -> Arc<Version> {
+        self.versions.lock()[&doc].last().cloned().unwrap()
+    }
+
+    fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
+        if let Some(e) = self.fail.lock().take() {
+            return Err(e.into());
+        }
+        let (bytes, whole) = match request.written {
+            Written::Whole(b) => (b, true),
+            Written::Fragment(b) => (b, false),
+        };
+        let written = std::str::from_utf8(bytes)
+            .map_err(|_| Refusal::new(Reason::Invalid, "not UTF-8").at_line(1))?
+            .to_owned();
+        if written.contains('\0') {
+            return Err(Refusal::new(Reason::Invalid, "a NUL byte").at_line(1).into());
+        }
+        let seen = request.seen.as_ref().map(|v| text_of(&v.state));
+        let doc = request.view.doc();
+        let before = self.cached(doc);
+        let current = text_of(&before.state);
+        if request.view == View::ConfigJson && whole {
+            serde_json::from_str::<serde_json::Value>(&written).map_err(|e| {
+                Refusal::new(Reason::Invalid, e.to_string()).at_line(e.line()).hint("fix the JSON")
+            })?;
+        }
+        self.saves.lock().push(Asked {
+            seen: seen.clone(),
+            written: written.clone(),
+            whole,
+            actor: request.actor,
+            stale: request.stale,
+            under_their_lock: request.under_their_lock,
+        });
+        let (next, belief) = if whole {
+            let next = match doc {
+                DocId::Config => merge_keys(seen.as_deref(), &written, &current),
+                _ => merge_lines(seen.as_deref(), &written, &current),
+            };
+            (next, written)
+        } else {
+            let end = if written.ends_with('\n') { "" } else { "\n" };
+            (
+                format!("{current}{written}{end}"),
+                format!("{}{written}{end}", seen.unwrap_or_default()),
+            )
+        };
+        let changed = next != current;
+        let version = if changed { self.publish(doc, Some(&next)) } else { before };
+        let believed = if belief == next {
+            version.clone()
+        } else {
+            let state: State = Arc::new(Text(Some(belief)));
+            Arc::new(Version { state, belief: true, ..(*version).clone() })
+        };
+        Ok(Saved { version, believed, changed, overlaps: Vec::new() })
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn at(&self, doc: DocId, rev: Rev) -> Result<Option<Arc<Version>>, StoreError> {
+        Ok(self.versions.lock()[&doc].iter().find(|v| v.rev == rev).cloned())
+    }
+
+    fn believe(&self, view: View, text: &[u8], rev: Rev) -> Result<Arc<Version>, SaveError> {
+        let near = self.cached(view.doc());
+        let state: State = Arc::new(Text(Some(String::from_utf8_lossy(text).into_owned())));
+        Ok(Arc::new(Version { rev, state, belief: true, ..(*near).clone() }))
+    }
+}
+
+/// One process of a test.
+#[derive(Debug, Clone)]
+pub struct FakeProc {
+    pub process: Process,
+    pub alive: bool,
+    pub exit: Exit,
+    /// Which file (upper half), its inode number (lower half) and the descriptor.
+    pub fds: Vec<(u64, Descriptor)>,
+    pub holds: Vec<u64>,
+}
+
+#[derive(Default)]
+pub struct FakeProcs {
+    pub all: Mutex<HashMap<u32, FakeProc>>,
+}
+
+impl FakeProcs {
+    pub fn with<T>(&self, pid: u32, f: impl FnOnce(&mut FakeProc) -> T) -> T {
+        f(self.all.lock().get_mut(&pid).expect("a process of the test"))
+    }
+}
+
+impl Processes for FakeProcs {
+    /// Threads of process n are n.0 … n.9: 10 n + i.
+    fn of_thread(&self, tid: u32) -> Option<Process> {
+        self.all.lock().get(&(tid / 10)).map(|p| p.process.clone())
+    }
+    fn exiting(&self, tid: u32) -> Exit {
+        self.all.lock().get(&(tid / 10)).map_or(Exit::No, |p| p.exit)
+    }
+    fn alive(&self, id: ProcId) -> bool {
+        self.all.lock().get(&id.pid).is_some_and(|p| p.alive && p.process.id == id)
+    }
+    fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor> {
+        let all = self.all.lock();
+        let fds = all.get(&id.pid).map(|p| p.fds.clone()).unwrap_or_default();
+        fds.into_iter()
+            .filter(|(id, _)| inos.contains(&(id & 0xffff_ffff)))
+            .map(|(_, d)| d)
+            .collect()
+    }
+    fn family_holds_lock(&self, id: ProcId, _: u64) -> bool {
+        let all = self.all.lock();
+        let mut next = Some(id);
+        while let Some(id) = next {
+            let Some(p) = all.get(&id.pid) else { return false };
+            if !p.holds.is_empty() {
+                return true;
+            }
+            next = p.process.parent;
+        }
+        false
+    }
+    fn own_pid(&self) -> u32 {
+        999_999
+    }
+}
+
+/// A clock that stands until it is moved.
+#[derive(Default)]
+pub struct FakeClock(pub AtomicI64);
+
+impl FakeClock {
+    pub fn forward(&self, millis: i64) {
+        self.0.fetch_add(millis * 1_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Stamp {
+        Stamp(1_700_000_000_000_000_000 + self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// A store's tables.
+#[derive(Default)]
+pub struct FakeMemory {
+    pub names: Mutex<Vec<KeptName>>,
+    pub looks: Mutex<Vec<KeptLook>>,
+    pub refusals: Mutex<Vec<(View, String, Option<String>)>>,
+}
+
+impl Memory for FakeMemory {
+    fn names(&self) -> Result<Vec<KeptName>, StoreError> {
+        Ok(self.names.lock().clone())
+    }
+    fn keep_name(&self, name: &KeptName) -> Result<(), StoreError> {
+        let mut names = self.names.lock();
+        names.retain(|n| n.view != name.view);
+        names.push(name.clone());
+        Ok(())
+    }
+    fn looks(&self) -> Result<Vec<KeptLook>, StoreError> {
+        Ok(self.looks.lock().clone())
+    }
+    fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Result<(), StoreError> {
+        let mut looks = self.looks.lock();
+        let same = |l: &KeptLook, doc, id: &[u8]| l.view.doc() == doc && l.identity == id;
+        looks.retain(|l| {
+            !gone.iter().any(|(doc, id)| same(l, *doc, id))
+                && !rows.iter().any(|r| same(l, r.view.doc(), &r.identity))
+        });
+        looks.extend_from_slice(rows);
+        Ok(())
+    }
+    fn record_refusal(
+        &self,
+        _: Stamp,
+        view: View,
+        _: &Actor,
+        refusal: &Refusal,
+        kept_as: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.refusals.lock().push((view, refusal.to_string(), kept_as.map(str::to_owned)));
+        Ok(())
+    }
+}

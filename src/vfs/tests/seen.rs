@@ -1,0 +1,315 @@
+//! Section 4: which version has the writer seen?
+
+use super::*;
+
+const NOW: &str = "# Missions\n\n## Pending\n- a\n- b\n- z\n";
+
+/// `reader` reads, somebody adds a mission, `writer` saves `text`; what had it seen?
+fn seen_after(w: &World, reader: P<'_>, writer: P<'_>, text: &str) -> Option<String> {
+    reader.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    writer.save("missions.md", text).unwrap();
+    w.docs.last().seen
+}
+
+#[test]
+fn the_version_read_through_the_same_handle_comes_first() {
+    let w = World::new();
+    let p = w.stranger("python");
+    let fd = p.open("missions.md", RW).unwrap();
+    p.read_on(fd);
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.cat("missions.md").unwrap();
+    p.ftruncate(fd, 0).unwrap();
+    p.seek(fd, 0);
+    p.write(fd, "# Missions\n\n## Pending\n- a\n").unwrap();
+    p.close(fd).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert!(w.text().contains("- z"), "what it had not read stays");
+    assert!(!w.text().contains("- b"));
+}
+
+#[test]
+fn the_processs_own_newest_look_counts_however_old_and_from_any_thread() {
+    let w = World::new();
+    let p = w.stranger("node");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    w.clock.forward(3_600_000);
+    let fd = p.open_by(&p.thread(3), "missions.md", WR | TRUNC).unwrap();
+    p.write_by(&p.thread(4), fd, b"- entirely new\n").unwrap();
+    p.close_by(&p.thread(5), fd).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert_eq!(w.docs.count(), 1);
+}
+
+#[test]
+fn after_a_save_the_writer_has_seen_what_it_wrote() {
+    let w = World::new();
+    let p = w.stranger("node");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    let mine = format!("{FIRST}- mine\n");
+    p.save("missions.md", &mine).unwrap();
+    assert!(w.text().contains("- z"));
+    p.save("missions.md", "# Missions\n\n## Pending\n- a\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(&mine[..]));
+    assert!(w.text().contains("- z"), "it has never seen this one");
+    assert!(!w.text().contains("- mine"));
+}
+
+#[test]
+fn after_an_append_the_writer_has_seen_its_own_lines_besides() {
+    let w = World::new();
+    let p = w.stranger("bash");
+    p.append("missions.md", "- c\n").unwrap();
+    assert_eq!(w.docs.last().seen, None);
+    p.save("missions.md", "# Missions\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some("- c\n"));
+    assert!(w.text().contains("- a\n- b\n"));
+    assert!(!w.text().contains("- c"));
+}
+
+#[test]
+fn a_childs_look_counts_if_the_save_keeps_a_line() {
+    for (text, seen) in [("## Pending\n- a\n", Some(FIRST)), ("## Pending\n- x\n", None)] {
+        let w = World::new();
+        let p = w.stranger("agent");
+        let child = p.fork("cat");
+        assert_eq!(seen_after(&w, child, p, text).as_deref(), seen, "{text:?}");
+    }
+}
+
+#[test]
+fn the_nearer_of_own_and_childs_look_is_taken() {
+    let w = World::new();
+    let p = w.stranger("agent");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.fork("cat").cat("missions.md").unwrap();
+    p.save("missions.md", &format!("{NOW}- x\n")).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(NOW));
+    let w = World::new();
+    let p = w.stranger("agent");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.fork("cat").cat("missions.md").unwrap();
+    p.save("missions.md", &format!("{FIRST}- x\n")).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn siblings_in_the_session_count_if_the_save_keeps_a_line() {
+    for (text, seen) in [("- b\n- x\n", Some(FIRST)), ("- x\n", None)] {
+        let w = World::new();
+        let sh = w.stranger("bash");
+        let cat = sh.fork("cat");
+        cat.cat("missions.md").unwrap();
+        cat.exit();
+        w.docs.publish(DocId::Missions, Some(NOW));
+        sh.fork("tee").save("missions.md", text).unwrap();
+        assert_eq!(w.docs.last().seen.as_deref(), seen, "{text:?}");
+    }
+}
+
+#[test]
+fn two_tool_calls_of_one_agent_are_relatives() {
+    let w = World::new();
+    let agent = w.stranger("agent");
+    let first = agent.fork("bash").fork("cat");
+    let second = agent.fork("bash").fork("sed");
+    let seen = seen_after(&w, first, second, "- a\n- x\n");
+    assert_eq!(seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn a_config_counts_by_its_keys() {
+    for (text, seen) in [("{\"b\": 3}\n", true), ("{\"c\": 3}\n", false)] {
+        let w = World::new();
+        let sh = w.stranger("bash");
+        sh.fork("cat").cat("config.json").unwrap();
+        sh.fork("tee").save("config.json", text).unwrap();
+        assert_eq!(w.docs.last().seen.is_some(), seen, "{text:?}");
+    }
+}
+
+#[test]
+fn an_ancestors_look_does_not_count_but_its_save_does() {
+    let w = World::new();
+    let daemon = w.stranger("daemon");
+    let agent = daemon.fork("agent");
+    assert_eq!(seen_after(&w, daemon, agent, "- a\n- x\n"), None);
+    let w = World::new();
+    let daemon = w.stranger("daemon");
+    let agent = daemon.fork("agent");
+    daemon.save("missions.md", "- a\n- saved\n").unwrap();
+    agent.save("missions.md", "- a\n- x\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some("- a\n- saved\n"));
+}
+
+#[test]
+fn another_session_and_nobody_lend_no_eyes() {
+    let w = World::new();
+    let parent = w.stranger("init-like");
+    let me = parent.process();
+    let (a, b) = (w.spawn("a", Some(&me), 0), w.spawn("b", Some(&me), 0));
+    assert_eq!(seen_after(&w, a, b, "- a\n- x\n"), None);
+    let w = World::new();
+    // Children of pid 1 have no parent that counts.
+    let (a, b) = (w.spawn("a", None, 77), w.spawn("b", None, 77));
+    assert_eq!(seen_after(&w, a, b, "- a\n- x\n"), None);
+}
+
+#[test]
+fn a_process_that_cannot_be_told_is_blind_and_lends_nothing() {
+    let w = World::new();
+    let p = P { w: &w, pid: 0 };
+    let who = p.who();
+    let node = Tree::node_of(View::MissionsMd);
+    let r = w.tree.open(&who, node, RD).unwrap().fh;
+    assert_eq!(w.tree.read(&who, node, r, 0, 4096).unwrap(), FIRST.as_bytes());
+    let h = w.tree.open(&who, node, WR | TRUNC).unwrap().fh;
+    w.tree.write(&who, node, h, 0, b"- a\n- x\n", 0).unwrap();
+    w.tree.flush(&who, node, h).unwrap();
+    assert_eq!(w.docs.last().seen, None);
+    w.tree.release(node, h).unwrap();
+    w.tree.release(node, r).unwrap();
+}
+
+#[test]
+fn a_reused_pid_is_another_process() {
+    let w = World::new();
+    let p = w.stranger("old");
+    p.cat("missions.md").unwrap();
+    w.procs.with(p.pid, |proc| proc.process.id.ident += 1);
+    p.save("missions.md", "- a\n").unwrap();
+    assert_eq!(w.docs.last().seen, None);
+}
+
+#[test]
+fn the_writer_of_a_renamed_source_counts_as_of_its_writing() {
+    let w = World::new();
+    let sh = w.stranger("bash");
+    // jq '.a=1' config.json > tmp; then somebody else changes it, and mv.
+    let jq = sh.fork("jq");
+    let out = jq.open("tmp", WR | CREAT | TRUNC).unwrap();
+    jq.cat("config.json").unwrap();
+    jq.write(out, "{\"a\": 9}\n").unwrap();
+    jq.close(out).unwrap();
+    w.docs.publish(DocId::Config, Some("{\"a\":1,\"b\":2,\"z\":3}\n"));
+    jq.cat("config.json").unwrap();
+    jq.exit();
+    sh.fork("mv").rename("tmp", "config.json").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some("{\"a\": 1, \"b\": 2}\n"));
+    assert_eq!(w.config(), "{\"a\":9,\"z\":3}\n");
+}
+
+#[test]
+fn a_source_whose_writer_saw_nothing_is_judged_by_the_renamer() {
+    let w = World::new();
+    std::fs::write(w.dir.path().join("tmp"), "- a\n- x\n").unwrap();
+    let p = w.stranger("mover");
+    p.cat("missions.md").unwrap();
+    p.stat("tmp").unwrap();
+    p.rename("tmp", "missions.md").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn a_save_nearer_to_an_older_read_is_marked_stale() {
+    let w = World::new();
+    let p = w.stranger("dashboard");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.cat("missions.md").unwrap();
+    p.save("missions.md", &format!("{FIRST}- posted\n")).unwrap();
+    assert!(w.docs.last().stale);
+    assert_eq!(w.docs.last().seen.as_deref(), Some(NOW), "by the rule all the same");
+    assert_eq!(w.tree.status().stale.len(), 1);
+    p.cat("missions.md").unwrap();
+    let now = w.text();
+    p.save("missions.md", &format!("{now}- more\n")).unwrap();
+    assert!(!w.docs.last().stale);
+}
+
+#[test]
+fn an_open_editor_is_not_blind_after_a_restart_of_the_daemon() {
+    let mut w = World::new();
+    let (reader, saver) = (w.stranger("vim").pid, w.stranger("emacs").pid);
+    P { w: &w, pid: reader }.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    let mine = "# Missions\n\n## Pending\n- own\n";
+    P { w: &w, pid: saver }.save("missions.md", mine).unwrap();
+    w.clock.forward(1500);
+    w.tree.tick();
+    w.restart();
+    let (reader, saver) = (P { w: &w, pid: reader }, P { w: &w, pid: saver });
+    reader.save("missions.md", "- x\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    saver.save("missions.md", "- y\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(mine));
+}
+
+#[test]
+fn reading_the_renamed_copy_is_a_look_and_renaming_is_not() {
+    let w = World::new();
+    let p = w.stranger("fileinput");
+    p.rename("missions.md", "missions.md.bak").unwrap();
+    p.save("missions.md", "- x\n").unwrap();
+    assert_eq!(w.docs.last().seen, None);
+    let w = World::new();
+    let p = w.stranger("fileinput");
+    p.rename("missions.md", "missions.md.bak").unwrap();
+    assert_eq!(p.cat("missions.md.bak").unwrap(), FIRST);
+    p.save("missions.md", "- x\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn who_holds_missions_lock_saves_under_it() {
+    let w = World::new();
+    let lock = std::fs::File::create(w.dir.path().join("missions.lock")).unwrap();
+    let koan = w.stranger("koan");
+    let child = koan.fork("python");
+    child.append("missions.md", "- free\n").unwrap();
+    assert!(!w.docs.last().under_their_lock);
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    w.procs.with(koan.pid, |p| p.holds = vec![1]);
+    child.append("missions.md", "- held\n").unwrap();
+    assert!(w.docs.last().under_their_lock);
+    w.stranger("other").append("missions.md", "- other\n").unwrap();
+    assert!(!w.docs.last().under_their_lock);
+}
+
+#[test]
+fn a_copy_made_by_the_kernel_is_no_look_but_reading_it_is() {
+    let w = World::new();
+    let p = w.stranger("emacs");
+    let from = p.open("missions.md", RD).unwrap();
+    let to = p.open("copy", WR | CREAT).unwrap();
+    let (a, b) = (p.get(from), p.get(to));
+    let size = FIRST.len() as u32;
+    let copied = w.tree.copy_file_range(&p.who(), a.node, a.fh, 0, b.node, b.fh, 0, 1 << 40);
+    assert_eq!(copied.unwrap(), size);
+    assert_eq!(w.file("copy").as_deref(), Some(FIRST));
+    p.close(to).unwrap();
+    p.save("missions.md", "- x\n").unwrap();
+    assert_eq!(w.docs.last().seen, None);
+    let q = w.stranger("editor");
+    assert_eq!(q.cat("copy").unwrap(), FIRST);
+    q.save("missions.md", "- y\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn a_read_for_a_backup_is_no_look() {
+    let w = World::new();
+    let p = w.stranger("vim");
+    p.cat("missions.md").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.save("missions.md~", &p.cat("missions.md").unwrap()).unwrap();
+    p.save("missions.md", &format!("{FIRST}- mine\n")).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert!(!w.docs.last().stale);
+    assert!(w.text().contains("- z\n- mine\n"));
+}
