@@ -18,6 +18,6 @@ repository() {
 }
 
 # Editors that can be given a script. Options of the editor are the arguments.
-vim_edit() { VIM_SET="$*" vim -Nu NONE -i NONE -es -S "$PROGRAMS/edit.vim" "$T"; }
-nvim_edit() { VIM_SET="$*" nvim --headless -u NONE -i NONE -S "$PROGRAMS/edit.vim" "$T"; }
+vim_edit() { VIM_SET=$* pty_drive.py vim vim -Nu NONE -i NONE -S "$PROGRAMS/edit.vim" "$T"; }
+nvim_edit() { VIM_SET=$* pty_drive.py vim nvim -u NONE -i NONE -S "$PROGRAMS/edit.vim" "$T"; }
 kak_edit() { KAK_METHOD=$1 kak -n -ui dummy -e 'source "%sh{echo $PROGRAMS}/edit.kak"' "$T"; }

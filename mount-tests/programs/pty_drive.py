@@ -29,6 +29,7 @@ ESCAPES = re.compile(
     rb"\x1b\[[0-9;?<>=!]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()*+][0-9A-Za-z]"
     rb"|\x1bP[^\x1b]*\x1b\\|\x1b[ -/]*[0-~]|[\x00-\x08\x0e-\x1a]"
 )
+FIRST_LINE = re.compile(rb"\x1b\[1;\d+H(?:\x1b\[[0-9;]*m|\x0f)*")
 
 
 class Screen:
@@ -38,17 +39,19 @@ class Screen:
         self.command = command
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
             os.environ["TERM"] = term
             os.environ["COLUMNS"], os.environ["LINES"] = "100", "30"
             os.execvp(command[0], command)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.raw = b""
         self.from_ = 0
         self.status = None
 
     def text(self):
-        """What was drawn since the last key, without the escape sequences."""
-        return ESCAPES.sub(b" ", self.raw[self.from_ :]).decode("utf-8", "replace")
+        """What was drawn since the last key, without the escape sequences. What is drawn on
+        the first line, somewhere to the right, begins with FLAG."""
+        drawn = FIRST_LINE.sub(b" FLAG", self.raw[self.from_ :])
+        return ESCAPES.sub(b" ", drawn).decode("utf-8", "replace")
 
     def pump(self, wait):
         """Takes what the program has drawn; False when it has gone."""
@@ -95,6 +98,16 @@ class Screen:
             size = len(self.raw)
             self.pump(0.05)
 
+    def ends_or_asks(self, pattern):
+        """Waits for a question, or for the end of all drawing; whether there is a question."""
+        end = time.monotonic() + PATIENCE
+        while not re.search(pattern, self.text(), re.S):
+            if not self.pump(0.5):
+                return False
+            if time.monotonic() > end:
+                self.give_up([pattern, "its end"])
+        return True
+
     def end(self, keys=""):
         """Waits for the program's end; its exit code. Draws nothing more but is read on."""
         if keys:
@@ -119,7 +132,7 @@ def said(text, pattern):
 
 def nano(*args):
     s = Screen("nano", "-I", *args)
-    s.expect(r"Help")
+    s.expect(r"Read \d+ line")
     s.send("\x1c")
     s.answer(r"Search \(to replace\)", OLD + "\r")
     s.answer(r"Replace with", NEW + "\r")
@@ -143,6 +156,12 @@ def nano(*args):
     return 1, words
 
 
+def vim(command, *args):
+    s = Screen(command, *args)
+    asked = s.ends_or_asks(r"\(y/n\)")
+    return s.end("y" if asked else ""), ""
+
+
 def emacs():
     s = Screen("emacs", "-Q", "-nw", "-l", os.path.join(os.environ["PROGRAMS"], "edit.el"))
     return s.end(), ""
@@ -160,7 +179,7 @@ def micro(name):
     s.expect(r"Replaced 1")
     pause()
     s.send("\x13")
-    outcome = (r"Saved ", r"changed.*\?", r"(?i)(error|sync|close|write|open|input)[^\n]*: [^\n]{5,80}")
+    outcome = (r"Saved ", r"on disk.*\(y,n", r"(?i)(error|sync|close|write|open|input)[^\n]*: [^\n]{5,80}")
     number, text = s.expect(*outcome)
     if number == 1:
         s.send("n")
@@ -212,13 +231,24 @@ def mcedit(name):
     s.send("\x1b4")
     s.answer(r"Enter replacement", OLD + "\t" + NEW + "\r")
     s.answer(r"Replace with", "\r")
-    s.expect(r"M--")
+    s.expect(r"FLAGM")
     pause()
     s.send("\x1b2")
-    number, text = s.expect(r"Confirm save", r"\0never")
+    s.answer(r"Confirm save file", "s")
+    # The flag for "modified" on the first line goes when the file is saved.
+    outcome = (r"FLAG-", r"meantime", r"(?i)[^|\n]*(error|cannot|fail)[^|\n]*")
+    number, text = s.expect(*outcome)
+    if number == 1:
+        s.send("y")
+        number, text = s.expect(*outcome)
+    if number == 0:
+        return s.end("\x1b0"), ""
+    words = said(text, outcome[2])
     s.send("\r")
-    s.quiet()
-    return s.end("\x1b0"), s.text()
+    s.answer(r"Save as|file name", "\x01\x0b" + RESCUED + "\r")
+    s.expect(r"FLAG-")
+    s.end("\x1b0")
+    return 1, words
 
 
 def busybox_vi(name):
@@ -239,6 +269,7 @@ def busybox_vi(name):
 
 
 EDITORS = {
+    "vim": vim,
     "nano": nano,
     "emacs": emacs,
     "micro": micro,

@@ -136,15 +136,12 @@ def file_input(backup=""):
 def mapped():
     with open(T, "r+b") as file:
         with mmap.mmap(file.fileno(), 0) as memory:
-            before = len(memory)
             text = edited(memory[:])
             pause()
-            if len(text) > before:
+            if len(text) > len(memory):
                 memory.resize(len(text))
-            memory[: len(text)] = text
+            memory[:] = text.ljust(len(memory))
             memory.flush()
-        if len(text) < before:
-            file.truncate(len(text))
 
 
 def locked():

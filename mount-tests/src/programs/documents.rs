@@ -102,6 +102,11 @@ impl Doc {
         word.unwrap_or_else(|| panic!("no word to edit in {}: {text}", self.name()))
     }
 
+    /// What replaces what to come back to the text of the start.
+    pub fn way_back(self, text: &str) -> (&'static str, &'static str) {
+        (self.word(text), SHORT)
+    }
+
     /// What replaces what in an edit of this kind, for a text as it is now.
     pub fn words(self, kind: Kind, text: &str) -> (&'static str, &'static str) {
         let old = self.word(text);

@@ -1,6 +1,6 @@
 //! What the standard libraries of languages do.
 
-use super::{Broken, Meanwhile, Program, Style};
+use super::{Broken, Kind, Meanwhile, Program, Style};
 
 /// In the order of the table.
 pub(super) const ALL: &[Program] = &[
@@ -28,7 +28,9 @@ pub(super) const ALL: &[Program] = &[
         "save.py fileinput_backup",
     )
     .backup("T.bak"),
-    Program::new("py_mmap", "Python `mmap`, `flush`", "save.py mmap").meanwhile(Meanwhile::Offsets),
+    Program::new("py_mmap", "Python `mmap`, `flush`", "save.py mmap")
+        .kinds(&[Kind::InPlace, Kind::Growing])
+        .meanwhile(Meanwhile::Offsets),
     Program::new("py_flock", "Python `flock` around read, `truncate`, write", "save.py flock")
         .meanwhile(Meanwhile::Merged),
     Program::new("node_sync", "Node `writeFileSync`", "save.js sync"),
