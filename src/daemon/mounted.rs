@@ -25,7 +25,7 @@ use crate::vfs::{Layer, Options, Parts, Tree};
 /// back.
 const UNMOUNT: Duration = Duration::from_secs(1);
 /// How long requests that are under way may take at the end.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// A mounted store.
 pub struct Mounted {
@@ -104,6 +104,8 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        // What was asked for before is answered before buffers are set aside.
+        self.mount.drain(DRAIN);
         self.tree.shutdown();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());

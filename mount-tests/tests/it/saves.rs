@@ -386,6 +386,15 @@ fn rule_10_a_rename_onto_the_name_is_a_save_inside_the_rename() {
 }
 
 #[test]
+fn rule_10_a_hundred_renames_onto_the_name() {
+    let it = config();
+    it.sh(
+        "for i in $(seq 100); do jq \".n=$i\" config.json > t && mv t config.json || exit 1; done",
+    );
+    assert_eq!(it.sh("jq .n config.json").trim(), "100");
+}
+
+#[test]
 fn rule_10_mv_from_another_file_system() {
     let it = config();
     it.sh("jq '.a=2' config.json > $SCRATCH/t && mv $SCRATCH/t config.json");
