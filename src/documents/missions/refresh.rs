@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::batch::{Batch, blank};
+use super::batch::Batch;
 use super::chunk::{RowBook, RowKey, Slot};
 use super::entry::{Entry, Kind, Section, clean};
 use super::insert::{new_section, space};
