@@ -5,6 +5,8 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -497,6 +499,34 @@ fn eject_is_repeated_after_an_interruption_at_any_step() {
     fs::write(store.join(step), &journal).unwrap();
     fs::rename(&store, &dir).unwrap();
     eject("after the rename");
+}
+
+#[test]
+fn killed_at_any_moment_adopt_and_eject_lose_nothing() {
+    let place = Place::new();
+    let dir = place.path("inst");
+    make_instance(&dir);
+    let before = contents(&dir);
+    let killed_after = |args: &[&str], millis: u64| {
+        let mut command = place.command(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(millis));
+        let _ = child.kill();
+        child.wait().unwrap();
+    };
+    for millis in [2, 5, 8, 11, 14, 17, 20, 25, 30, 40, 50] {
+        killed_after(&["adopt", "inst"], millis);
+        let out = ifs(&place, &["adopt", "inst"]);
+        assert_eq!(out.code, 0, "{millis}: {}", out.stderr);
+        assert_eq!(contents(&place.path("inst.store")), before, "{millis}");
+        assert_eq!(rows(&place.path("inst.store")).len(), 4, "{millis}");
+        killed_after(&["eject", "inst"], millis);
+        let out = ifs(&place, &["eject", "inst"]);
+        assert_eq!(out.code, 0, "{millis}: {}", out.stderr);
+        assert_eq!(contents(&dir), before, "{millis}");
+        assert_eq!(private_files(&dir), Vec::<String>::new());
+    }
 }
 
 #[test]
