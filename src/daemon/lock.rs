@@ -22,9 +22,9 @@ pub struct Holder {
     pub pid: u32,
     /// What it does: `served` or `being changed`, to be read with "by process N".
     pub what: String,
-    /// Where the store is mounted by it.
+    /// Where the store is mounted by it, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mountpoint: Option<PathBuf>,
+    pub mountpoint: Option<String>,
 }
 
 /// The right to change a store. Given back when dropped.
@@ -68,7 +68,7 @@ impl StoreLock {
         let holder = Holder {
             pid: std::process::id(),
             what: what.to_owned(),
-            mountpoint: mountpoint.map(Path::to_owned),
+            mountpoint: mountpoint.map(|m| m.to_string_lossy().into_owned()),
         };
         let path = self.store.join(names::LOCK);
         let mut line = serde_json::to_vec(&holder).unwrap_or_default();
@@ -127,7 +127,7 @@ fn held(store: &Path, path: &Path) -> DaemonError {
         store: store.to_owned(),
         what: holder.what,
         pid: holder.pid,
-        mountpoint: holder.mountpoint,
+        mountpoint: holder.mountpoint.map(PathBuf::from),
     }
 }
 
