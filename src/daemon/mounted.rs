@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
-use super::ports::{LiveDocuments, StoreMemory};
+use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::{SystemClock, Via, View};
 use crate::vfs::plain::Plain;
+use crate::vfs::ports::Documents;
 use crate::vfs::processes::System;
 use crate::vfs::report::Status;
 use crate::vfs::{Layer, Options, Parts, Tree};
@@ -169,7 +170,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
     };
     let plain = Plain::new(&settings.store).map_err(failed)?;
     let parts = Parts {
-        documents: Arc::new(LiveDocuments(Arc::clone(&instance.live))),
+        documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
         plain: Arc::new(plain),
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
