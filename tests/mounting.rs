@@ -154,6 +154,10 @@ fn one_daemon_serves_a_store() {
     // A store whose lock another command holds.
     let out = ifs(&place, &["eject", "s"]);
     assert_eq!(out.code, 3, "{}", out.stderr);
+    // A mount that adopt did not make is not taken away by eject.
+    let out = ifs(&place, &["eject", "m"]);
+    assert_eq!(out.code, 1, "{}", out.stderr);
+    assert!(is_mounted(&mountpoint));
     unmount(&place);
     assert!(!is_mounted(&mountpoint));
     assert!(gone(pid));
