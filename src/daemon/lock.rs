@@ -110,6 +110,7 @@ fn open(path: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .map_err(io(path, "cannot open"))
 }
@@ -188,5 +189,17 @@ mod tests {
         drop(first);
         let second = StoreLock::take(dir.path()).unwrap();
         assert!(same_file(&second.file, &dir.path().join(names::LOCK)));
+    }
+
+    #[test]
+    fn a_symlink_in_place_of_the_lock_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "precious").unwrap();
+        let store = dir.path().join("s");
+        std::fs::create_dir(&store).unwrap();
+        std::os::unix::fs::symlink(&outside, store.join(names::LOCK)).unwrap();
+        assert!(matches!(StoreLock::take(&store), Err(DaemonError::Io { .. })));
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "precious");
     }
 }

@@ -208,6 +208,9 @@ fn end(
     if let Err(e) = writeout::write_out(&instance) {
         warnings.push(format!("not everything was written out: {e}"));
     }
+    if let Err(e) = instance.live.maintain() {
+        log::warn!("housekeeping: {e}");
+    }
     if let Err(e) = instance.live.sync() {
         warnings.push(format!("not synced: {e}"));
     }
