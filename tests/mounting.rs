@@ -270,6 +270,55 @@ fn files_edited_while_not_mounted_are_merged() {
 }
 
 #[test]
+fn a_file_edited_beside_the_mount_is_merged_at_the_end() {
+    let place = Place::new();
+    let (store, _) = store(&place);
+    mount(&place);
+    sh(&place, "echo '{\"a\": 1, \"b\": 1}' > m/config.json");
+    unmount(&place);
+    mount(&place);
+    sh(&place, "jq '.a = 2' m/config.json > t && mv t m/config.json");
+    fs::write(store.join("config.json"), "{\"a\": 1, \"b\": 5}\n").unwrap();
+    let out = unmount(&place);
+    assert!(out.stderr.contains("config.json was edited in the store: merged"), "{}", out.stderr);
+    let text = fs::read(store.join("config.json")).unwrap();
+    let json: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(json, serde_json::json!({ "a": 2, "b": 5 }));
+}
+
+#[test]
+fn a_stopped_daemon_keeps_nobody_waiting_for_good() {
+    let place = Place::new();
+    store(&place);
+    mount(&place);
+    let pid = daemon(&place);
+    kill(pid, "-STOP");
+    let status = ifs(&place, &["status", "s", "--json"]);
+    let second = ifs(&place, &["mount", "s", "m"]);
+    kill(pid, "-CONT");
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["answers"], "silent");
+    assert_eq!(status["held_by"]["pid"], pid);
+    assert_eq!(second.code, 3, "{}", second.stderr);
+    unmount(&place);
+}
+
+#[test]
+fn a_lazily_unmounted_mount_is_left_when_asked() {
+    let place = Place::new();
+    let (store, mountpoint) = store(&place);
+    mount(&place);
+    let pid = daemon(&place);
+    fs::write(mountpoint.join("f"), "x").unwrap();
+    let open = fs::File::open(mountpoint.join("f")).unwrap();
+    assert_eq!(sh(&place, "umount -l m").code, 0);
+    let out = ifs(&place, &["unmount", store.to_str().unwrap()]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(gone(pid));
+    drop(open);
+}
+
+#[test]
 fn a_bad_edit_while_not_mounted_is_kept_beside() {
     let place = Place::new();
     let (store, _) = store(&place);

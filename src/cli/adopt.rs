@@ -23,7 +23,10 @@ pub fn run(args: &Adopt) -> Result<()> {
     }
     let mounted = mounts::at(&adopted.dir).ok().flatten().is_some();
     if args.mount && !mounted {
-        mount::mount(&adopted.store, &adopted.dir)?;
+        mount::mount(&adopted.store, &adopted.dir).map_err(|failure| {
+            let more = failure.hint.as_ref().map(|h| format!("{h}; ")).unwrap_or_default();
+            failure.hint(format!("{more}`instancefs eject {dir}` puts the directory back"))
+        })?;
         line(&format!("mounted at {dir}"));
     } else if !mounted {
         line(&format!("mount it with `instancefs mount {store} {dir}`"));

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::copy::{Like, write_whole};
 use super::error::{DaemonError, Result, io};
 use super::names;
+use super::whole::{Like, write_whole};
 
 /// A command of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,6 +21,7 @@ pub mod ready;
 pub mod serve;
 pub mod status;
 pub mod users;
+pub mod whole;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};

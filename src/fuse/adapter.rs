@@ -1,8 +1,8 @@
 //! fuser's `Filesystem` on a [`Layer`]: decode, call, reply. Nothing else.
 //!
-//! What may take long runs in the pool: whatever can commit a save (everything on documents,
-//! and for plain files flush, fsync and rename), in order within a handle. The rest runs in
-//! the event loops. Handles and nodes of plain files are known by their numbers
+//! What may take long runs in the pool: whatever can commit a save (everything but reading on
+//! documents, and for plain files flush, fsync and rename), in order within a handle. The
+//! rest runs in the event loops. Handles and nodes of plain files are known by their numbers
 //! ([`plain::HANDLE_LIMIT`], [`plain::FIRST_NODE`]).
 
 use std::ffi::OsStr;
@@ -13,13 +13,13 @@ use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
-    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, PollEvents, PollFlags,
-    PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Core, Place, at_node, is_plain, on_handle};
+use super::calls::{Core, Place, at_node, for_reading, is_reader, on_handle};
 use super::convert;
 use super::negotiate::negotiate;
 use super::pool::Pool;
@@ -34,7 +34,7 @@ pub struct Adapter<L: Layer + ?Sized> {
 
 impl<L: Layer + ?Sized + 'static> Adapter<L> {
     pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool) -> Adapter<L> {
-        Adapter { core: Arc::new(Core { stats, pool, layer }) }
+        Adapter { core: Arc::new(Core::new(layer, stats, pool)) }
     }
 }
 
@@ -187,7 +187,11 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
         let work = move |l: &L| l.open(&who, ino.0, flags.0);
-        self.core.run(at_node(ino), Op::Open, work, reply::opened(reply, flags));
+        let place = match at_node(ino) {
+            Place::Pool if is_reader(flags) => Place::Mostly,
+            place => place,
+        };
+        self.core.run(place, Op::Open, work, reply::opened(reply, flags));
     }
 
     fn create(
@@ -219,7 +223,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.read(&who, ino.0, fh.0, offset, size);
-        self.core.run(on_handle(fh), Op::Read, work, reply::data(reply, size));
+        self.core.run(for_reading(fh), Op::Read, work, reply::data(reply, size));
     }
 
     fn write(
@@ -274,9 +278,8 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        // A reader of a plain file has nothing pending (its flush is not even sent).
-        let reader = is_plain(fh) && flags.acc_mode() == OpenAccMode::O_RDONLY;
-        let place = if reader { Place::Here } else { Place::After(fh.0) };
+        // A reader has nothing to commit (its flush is not even sent).
+        let place = if is_reader(flags) { for_reading(fh) } else { Place::After(fh.0) };
         self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
     }
 
@@ -460,7 +463,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         self.core.run(
-            on_handle(fh),
+            for_reading(fh),
             Op::Lseek,
             move |l| l.lseek(&who, ino.0, fh.0, offset, whence),
             move |answer| match answer {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use fuser::{
-    Errno, FileHandle, FopenFlags, Generation, OpenAccMode, OpenFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr,
+    Errno, FileHandle, FopenFlags, Generation, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr,
 };
 
-use super::calls::{Answer, is_plain};
+use super::calls::{Answer, is_reader};
 use super::convert;
 use crate::vfs::{Attr, Created, Entry, Opened};
 
@@ -89,11 +89,9 @@ pub(super) fn xattr(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
     }
 }
 
-/// A reader of a plain file has nothing to flush: its `close` needs no request.
+/// A reader has nothing to flush: its `close` needs no request.
 fn file_flags(opened: &Opened, flags: OpenFlags) -> FopenFlags {
     let mut out = convert::open_flags(opened);
-    if flags.acc_mode() == OpenAccMode::O_RDONLY && is_plain(FileHandle(opened.fh)) {
-        out |= FopenFlags::FOPEN_NOFLUSH;
-    }
+    out.set(FopenFlags::FOPEN_NOFLUSH, is_reader(flags));
     out
 }

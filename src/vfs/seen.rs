@@ -3,13 +3,14 @@
 //! One record per process and document: what it read, newest last, and what it last saved.
 //! Records outlive their process: a dead one's look counts for its parent's other children.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::marks;
+use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use crate::documents::Version;
 use crate::model::{DocId, View};
@@ -208,7 +209,10 @@ impl Seen {
             Some(writer) => self.family(writer, doc),
             None => Default::default(),
         };
-        let keeps = |look: &&Look| marks::keeps_any(&look.version, view, written);
+        let kept = OnceCell::new();
+        let keeps = |look: &&Look| {
+            kept.get_or_init(|| Marks::of(doc, written)).keep_any(&look.version, view)
+        };
         let child = children.iter().take(RELATIVES_TRIED).find(keeps);
         let mut best = match (own.newest(), child) {
             (Some(own), Some(child)) => Some(nearer(&own.version, &child.version, view, written)),

@@ -103,6 +103,8 @@ pub struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
+    last_mounts: Mutex<Stamp>,
+    started: Stamp,
     next_fh: AtomicU64,
 }
 
@@ -140,6 +142,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let tree = Tree {
+            started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -159,6 +162,7 @@ impl Tree {
             closing: AtomicBool::new(false),
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
+            last_mounts: Mutex::default(),
             next_fh: AtomicU64::new(1),
         };
         tree.recall_looks()?;
@@ -204,6 +208,22 @@ impl Tree {
             tid: 0,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    pub(super) fn procs_tick(&self, now: Stamp) {
+        /// In nanoseconds: mounts come and go rarely.
+        const EVERY: i64 = 2_000_000_000;
+        let due = {
+            let mut last = self.last_mounts.lock();
+            let due = now.0 - last.0 >= EVERY;
+            if due {
+                *last = now;
+            }
+            due
+        };
+        if due {
+            self.procs.tick();
         }
     }
 
@@ -322,7 +342,7 @@ impl Tree {
     }
 
     pub(super) fn link_attr(&self, link: usize) -> Attr {
-        let created = Stamp::default();
+        let created = self.started;
         Attr {
             ino: FIRST_LINK + link as u64,
             size: self.link_target(link).len() as u64,

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::batch::{Batch, blank};
 use super::compare::implied;
 use super::entry::{Entry, Kind, Section};
 use super::parse::{Parser, simple, stripped};
 use super::render;
-use super::tree::{Batch, Loc, MissionsState, blank};
+use super::tree::{Loc, MissionsState};
 
 /// The entries of an append, without empty lines, in order, ids 0. A bare line is an item
 /// (R5); its own headers and continuation lines count within it.

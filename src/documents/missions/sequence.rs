@@ -1,6 +1,6 @@
 //! Sequences for a list of rows in text order, changing as few as possible.
 
-use super::tree::RowKey;
+use super::chunk::RowKey;
 use crate::text::longest_increasing;
 
 /// The sequences of the rows in order, given their present keys (`None`: a new row, or one

@@ -23,12 +23,12 @@ pub(super) fn text_of(s: &State) -> String {
 
 impl Live {
     pub fn new() -> Live {
-        Live::with(Missions::default())
+        Live::with(Missions::new(NestedBullets::Auto))
     }
 
     pub fn with(doc: Missions) -> Live {
         let conn = Connection::open_in_memory().unwrap();
-        migrate(&conn).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let state = doc.fresh();
         let mut live = Live { conn, doc, state, overlaps: Vec::new(), now: 1_800_000_000 };
         live.refresh();
@@ -667,4 +667,52 @@ fn counts_and_layout_of_an_import() {
     let r = report(&live.state).unwrap();
     assert_eq!((r.pending, r.failed, r.done), (1, 1, 0));
     assert_eq!(r.layout, [(3, "intro".to_owned()), (6, "* b".to_owned())]);
+}
+
+#[test]
+fn rows_that_wait_merge_with_those_of_others() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let cx = live.cx();
+    let (mut rows, mut shown) = (live.state.clone(), live.state.clone());
+    for step in ["- ours\n", "- ours too\n"] {
+        let save = Save {
+            view: View::MissionsMd,
+            seen: None,
+            written: Written::Fragment(step.as_bytes()),
+            current: &shown,
+            outside_since_seen: false,
+        };
+        shown = live.doc.plan(&save, &cx).unwrap().next;
+        live.sql("INSERT INTO missions (text, state, sequence) VALUES ('theirs', 'pending', 70)");
+        let next = live.doc.refresh(&live.conn, &rows, &shown, &cx).unwrap();
+        assert!(next.changed);
+        rows = live.doc.refresh(&live.conn, &rows, &rows, &cx).unwrap().next;
+        shown = next.next;
+    }
+    assert_eq!(text_of(&shown).matches("theirs").count(), 2);
+    live.sql("DELETE FROM missions WHERE text = 'theirs'; UPDATE missions SET text = 'alpha 1' WHERE text = 'alpha one'");
+    let next = live.doc.refresh(&live.conn, &rows, &shown, &cx).unwrap();
+    rows = live.doc.refresh(&live.conn, &rows, &rows, &cx).unwrap().next;
+    assert!(next.overlaps.is_empty(), "{:?}", next.overlaps);
+    assert!(!text_of(&next.next).contains("theirs"), "{}", text_of(&next.next));
+    live.state = live.doc.apply(&live.conn, &rows, &next.next, &cx).unwrap();
+    live.check();
+    assert_eq!(
+        live.rows(),
+        ["alpha 1", "bravo two", "charlie three", "ours", "ours too"]
+            .map(|t| format!("pending:{t}"))
+    );
+}
+
+#[test]
+fn an_append_never_closes_a_fence_of_others() {
+    let mut live = Live::new();
+    live.edit("## Pending\n- a\n```\n- b\n\n## Done\n- c\n");
+    live.append("- d\n```\n");
+    let rows = ["pending:a\n```", "pending:b", "pending:d\n```", "done:c"];
+    assert_eq!(live.rows(), rows);
+    // Nor does a later save of something else.
+    live.edit(&live.text().replace("- c\n", "- c\n- e\n"));
+    assert_eq!(live.rows()[..3], rows[..3]);
 }

@@ -17,14 +17,11 @@ use self::device::Unmounting;
 pub use self::mountinfo::MountInfo;
 use super::FSTYPE;
 use super::adapter::Adapter;
+use super::calls::EVENT_LOOPS;
 use super::notify::Notifier;
 use super::pool::Pool;
 use super::stats::Stats;
 use crate::vfs::Layer;
-
-/// Event loops. Handlers in them do not wait for commits; several, so that a slow disk read
-/// does not hold up everybody else.
-const EVENT_LOOPS: usize = 6;
 
 /// How a mount is made. It is always `nosuid,nodev,default_permissions`.
 #[derive(Debug, Clone)]

@@ -3,8 +3,10 @@
 mod disk;
 mod errors;
 mod fakes;
+mod live;
 mod names;
 mod programs;
+mod random;
 mod reads;
 mod saves;
 mod seen;
@@ -51,6 +53,7 @@ struct World {
     memory: Arc<FakeMemory>,
     open: Mutex<HashMap<u32, Open>>,
     next: Mutex<u32>,
+    uid: u32,
 }
 
 fn build(
@@ -81,7 +84,7 @@ impl World {
         let memory = Arc::<FakeMemory>::default();
         let tree = build(dir.path(), &docs, &procs, &clock, &memory);
         let (open, next) = (Mutex::default(), Mutex::new(100));
-        World { dir, tree, docs, procs, clock, memory, open, next }
+        World { dir, tree, docs, procs, clock, memory, open, next, uid: 1000 }
     }
 
     /// A new daemon on the same store.
@@ -156,7 +159,7 @@ impl<'w> P<'w> {
     }
 
     fn thread(&self, n: u32) -> Caller {
-        Caller { tid: self.pid * 10 + n, uid: 1000, gid: 1000 }
+        Caller { tid: self.pid * 10 + n, uid: self.w.uid, gid: self.w.uid }
     }
 
     fn process(&self) -> Process {
@@ -191,7 +194,7 @@ impl<'w> P<'w> {
         let (node, fh) = match found {
             Ok(_) if flags & (CREAT | EXCL) == CREAT | EXCL => return Err(Error::Exists),
             Ok(entry) => (entry.node, tree.open(who, entry.node, flags)?.fh),
-            Err(Error::NotFound) if flags & CREAT != 0 => {
+            Err(Error::NotFound | Error::Os(rustix::io::Errno::NOENT)) if flags & CREAT != 0 => {
                 let made = tree.create(who, ROOT, OsStr::new(name), 0o644, 0o022, flags)?;
                 (made.entry.node, made.opened.fh)
             }
