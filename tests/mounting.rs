@@ -59,7 +59,7 @@ fn gone(pid: u32) -> bool {
 }
 
 fn is_mounted(at: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
     table.lines().any(|l| l.split(' ').nth(4) == at.to_str())
 }
 
@@ -100,6 +100,37 @@ fn mount_says_what_is_wrong_and_leaves_nothing() {
 }
 
 #[test]
+fn odd_names_are_mounted_and_found_again() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    for name in ["a b", "a,b", "a\nb", "a\\040b", "a'\"b", "é"] {
+        let (store, mountpoint) = (format!("s{name}"), format!("m{name}"));
+        assert_eq!(ifs(&place, &["init", &store]).code, 0);
+        fs::create_dir(place.path(&mountpoint)).unwrap();
+        let out = ifs(&place, &["mount", &store, &mountpoint]);
+        assert_eq!(out.code, 0, "{name:?}: {}", out.stderr);
+        let status = ifs(&place, &["status", &mountpoint, "--json"]);
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        assert_eq!(status["store"].as_str(), place.path(&store).to_str());
+        assert_eq!(status["answers"], "yes");
+        let out = ifs(&place, &["unmount", &mountpoint]);
+        assert_eq!(out.code, 0, "{name:?}: {}", out.stderr);
+        let status = ifs(&place, &["status", &mountpoint, "--json"]);
+        assert_eq!(status.code, 1, "{name:?}: still mounted: {}", status.stdout);
+    }
+    let name = std::ffi::OsStr::from_bytes(b"s\xff");
+    let mut init = place.command(&["init"]);
+    init.arg(name);
+    assert_eq!(watch(init).code, 0);
+    fs::create_dir(place.path("m")).unwrap();
+    let mut mount = place.command(&["mount"]);
+    mount.arg(name).arg("m");
+    let out = watch(mount);
+    assert_eq!(out.code, 1);
+    assert!(out.stderr.contains("not UTF-8"), "{}", out.stderr);
+}
+
+#[test]
 fn one_daemon_serves_a_store() {
     let place = Place::new();
     let (_, mountpoint) = store(&place);
@@ -123,6 +154,10 @@ fn one_daemon_serves_a_store() {
     // A store whose lock another command holds.
     let out = ifs(&place, &["eject", "s"]);
     assert_eq!(out.code, 3, "{}", out.stderr);
+    // A mount that adopt did not make is not taken away by eject.
+    let out = ifs(&place, &["eject", "m"]);
+    assert_eq!(out.code, 1, "{}", out.stderr);
+    assert!(is_mounted(&mountpoint));
     unmount(&place);
     assert!(!is_mounted(&mountpoint));
     assert!(gone(pid));
@@ -150,7 +185,7 @@ fn the_daemon_is_on_its_own() {
         assert_eq!(sh(&place, &format!("stat m/{name}")).code, 1);
     }
     assert!(!sh(&place, "ls -a m").stdout.contains(".instancefs"));
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
     let line = table.lines().find(|l| l.split(' ').nth(4) == mountpoint.to_str()).unwrap();
     assert!(line.contains("nosuid,nodev") && line.contains("fuse.instancefs"), "{line}");
     assert!(line.contains(store.to_str().unwrap()) && !line.contains("allow_other"), "{line}");

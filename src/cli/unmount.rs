@@ -1,6 +1,6 @@
 //! `instancefs unmount`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::Unmount;
 use super::failure::{Failure, Result};
@@ -17,7 +17,8 @@ pub fn run(args: &Unmount, instance: Option<&Path>) -> Result<()> {
     };
     // A daemon whose mount somebody else has taken out of the tree lives on while files in it
     // are open.
-    let hidden = lock::holder(&target.store).and_then(|holder| holder.mountpoint);
+    let hidden =
+        lock::holder(&target.store).and_then(|holder| holder.mountpoint).map(PathBuf::from);
     let Some(mountpoint) = target.mountpoint.filter(|_| target.mounted).or(hidden) else {
         return Err(not_mounted(args.mountpoint.as_deref().unwrap_or(&target.store)));
     };

@@ -63,12 +63,15 @@ pub(super) fn prepare(dir: &Path, journal: &Journal) -> Result<PathBuf> {
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
             let found = Journal::read(dir)?;
-            let in_use = match &found {
-                Some(found) => found != journal,
-                None => holds_files(dir)?,
+            let reason = match &found {
+                Some(found) if found == journal => None,
+                Some(found) => Some(format!(
+                    "another command was interrupted here; repeat it ({}) or remove the directory",
+                    found.command(dir)
+                )),
+                None => holds_files(dir)?.then(|| "the directory is not empty".to_owned()),
             };
-            if in_use {
-                let reason = "the directory is not empty".to_owned();
+            if let Some(reason) = reason {
                 return Err(DaemonError::InTheWay { path: dir.to_owned(), reason });
             }
         }

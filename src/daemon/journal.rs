@@ -43,6 +43,20 @@ impl Journal {
         Journal { doing, other: other.map(Path::to_owned), purge: false }
     }
 
+    /// What was typed, or as good, to name it to a person. `dir` is where the journal lies.
+    pub fn command(&self, dir: &Path) -> String {
+        let (dir, other) = (dir.display(), self.other.as_deref().map(Path::display));
+        match (self.doing, other) {
+            (Doing::Init, Some(from)) => format!("instancefs init {dir} --from {from}"),
+            (Doing::Init, None) => format!("instancefs init {dir}"),
+            (Doing::Adopt, _) => format!("instancefs adopt {dir}"),
+            (Doing::Eject, Some(other)) => format!("instancefs eject {other}"),
+            (Doing::Eject, None) => format!("instancefs eject {dir}"),
+            (Doing::Export, Some(store)) => format!("instancefs export {store} {dir}"),
+            (Doing::Export, None) => "instancefs export".to_owned(),
+        }
+    }
+
     /// The journal in this directory, `None` when no command is unfinished there.
     pub fn read(dir: &Path) -> Result<Option<Journal>> {
         read(&dir.join(names::JOURNAL))

@@ -134,36 +134,3 @@ pub trait Memory: Send + Sync {
         kept_as: Option<&str>,
     ) -> std::result::Result<(), StoreError>;
 }
-
-/// Keeps nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Forgetful;
-
-impl Memory for Forgetful {
-    fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError> {
-        Ok(Vec::new())
-    }
-    fn keep_name(&self, _: &KeptName) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-    fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError> {
-        Ok(Vec::new())
-    }
-    fn keep_looks(
-        &self,
-        _: &[KeptLook],
-        _: &[(DocId, Vec<u8>)],
-    ) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-    fn record_refusal(
-        &self,
-        _: Stamp,
-        _: View,
-        _: &Actor,
-        _: &Refusal,
-        _: Option<&str>,
-    ) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-}

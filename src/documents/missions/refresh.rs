@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::batch::{Batch, blank};
+use super::batch::Batch;
 use super::chunk::{RowBook, RowKey, Slot};
 use super::entry::{Entry, Kind, Section, clean};
-use super::insert::new_section;
+use super::insert::{new_section, space};
 use super::merge::{Ident, Tally, ident};
 use super::rematch::{key_text, same_columns};
 use super::render;
@@ -171,6 +171,7 @@ impl<'a> Refresh<'a> {
         for section in Section::WITH_ROWS {
             self.section(section, &places);
         }
+        space(&mut self.state, &mut self.batch);
     }
 
     fn vanished(&mut self, item: usize, places: &HashMap<Ident, Loc>) {
@@ -200,7 +201,6 @@ impl<'a> Refresh<'a> {
         let to = self.rows.partition_point(|r| r.section <= section);
         let stable = self.stable(from..to, section);
         let mut place: Option<Loc> = None;
-        let mut made_in_front = false;
         for r in from..to {
             let item = self.of_row[r];
             let ours = item
@@ -238,7 +238,7 @@ impl<'a> Refresh<'a> {
                         self.tally.moved += 1;
                     }
                     self.batch.set.insert(loc, None);
-                    self.put(&mut place, section, entry, &mut made_in_front);
+                    self.put(&mut place, section, entry);
                 }
                 (Some(i), None) => {
                     // We removed it: their change, if any, brings it back.
@@ -247,21 +247,16 @@ impl<'a> Refresh<'a> {
                         old.section != section || !same_columns(&old.kind, &self.rows[r].kind);
                     if changed && let Some(e) = self.renewed(i, r, &old, section) {
                         self.tally.count(None, Some(&e));
-                        self.put(&mut place, section, e, &mut made_in_front);
+                        self.put(&mut place, section, e);
                     }
                 }
                 (None, _) => {
                     let entry = self.fresh(r);
                     self.tally.count(None, Some(&entry));
                     self.ids[r] = Some(ident(&entry));
-                    self.put(&mut place, section, Arc::new(entry), &mut made_in_front);
+                    self.put(&mut place, section, Arc::new(entry));
                 }
             }
-        }
-        if let (true, Some(at)) = (made_in_front, place) {
-            let id = self.state.line_id();
-            let empty = blank(id, section, self.state.eol());
-            self.batch.insert(at, Arc::new(empty));
         }
     }
 
@@ -280,23 +275,14 @@ impl<'a> Refresh<'a> {
         longest_increasing(&order).into_iter().map(|i| here[i].0).collect()
     }
 
-    fn put(
-        &mut self,
-        place: &mut Option<Loc>,
-        section: Section,
-        entry: Arc<Entry>,
-        made_in_front: &mut bool,
-    ) {
+    fn put(&mut self, place: &mut Option<Loc>, section: Section, entry: Arc<Entry>) {
         let at = match *place {
             Some(at) => at,
             None => match self.last.first_item(section) {
                 Some(first) => first,
                 None => match self.state.end_of(section) {
                     Some(end) => end,
-                    None => {
-                        *made_in_front = matches!(section, Section::Ci | Section::Ideas);
-                        new_section(&mut self.state, &mut self.batch, section)
-                    }
+                    None => new_section(&mut self.state, &mut self.batch, section),
                 },
             },
         };

@@ -716,3 +716,55 @@ fn an_append_never_closes_a_fence_of_others() {
     live.edit(&live.text().replace("- c\n", "- c\n- e\n"));
     assert_eq!(live.rows()[..3], rows[..3]);
 }
+
+#[test]
+fn sections_that_are_missing_are_made() {
+    let mut live = Live::new();
+    live.append("### project:k block\nbody\n");
+    live.append("- after block\n");
+    live.append("## CI\n- https://h/o/r/pull/7 branch:b (attempt 1/5)\n## Ideas\n- an idea\n");
+    live.append("# a comment\n\n## Notes\nhi\n- no item\n");
+    assert_eq!(
+        live.text(),
+        "# Missions\n\n## CI\n- https://h/o/r/pull/7 branch:b (attempt 1/5)\n\n## Ideas\n\
+         - an idea\n\n## Pending\n### project:k block\nbody\n\n- after block\n# a comment\n\n\
+         ## In Progress\n\n## Done\n\n## Failed\n## Notes\nhi\n- no item\n"
+    );
+    live.edit("## Done\n- x\n");
+    live.append("- y\n");
+    assert_eq!(live.text(), "## Done\n- x\n\n## Pending\n- y\n");
+}
+
+#[test]
+fn a_start_by_sql_and_a_stale_edit_meet() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.sql(
+        "UPDATE missions SET state='in_progress', started_at='2026-07-01T09:05',
+           recovery_count=2 WHERE text='alpha one'",
+    );
+    assert!(live.refresh());
+    live.whole(
+        &seen,
+        &ABC.replace("alpha one", "alpha one!").replace("three\n", "three\n- four\n"),
+    );
+    assert!(live.overlaps.is_empty());
+    assert_eq!(
+        live.rows(),
+        ["pending:bravo two", "pending:charlie three", "pending:four", "in_progress:alpha one!"]
+    );
+    let kept = live.column("started_at || recovery_count", "alpha one!");
+    assert_eq!(kept.as_deref(), Some("2026-07-01T09:052"));
+}
+
+#[test]
+fn a_sorted_file_is_saved_as_it_is() {
+    let mut live = Live::new();
+    live.edit(&ABC.replace("## Done\n", "## Done\n- zulu\n"));
+    let mut lines: Vec<String> = live.text().lines().map(|l| format!("{l}\n")).collect();
+    lines.sort();
+    live.edit(&lines.concat());
+    assert_eq!(live.rows().len(), 4);
+    assert_eq!((live.no("alpha one"), live.no("zulu")), (1, 4));
+}

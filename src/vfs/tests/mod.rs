@@ -101,10 +101,15 @@ impl World {
 
     fn spawn(&self, program: &str, parent: Option<&Process>, session: u32) -> P<'_> {
         let pid = self.number();
+        // A fork of a program goes with the process that was forked first.
+        let forked = parent.filter(|p| p.program == program);
+        let above = parent.into_iter().flat_map(|p| {
+            let more = if forked.is_some() { p.ancestors.len() } else { 1 };
+            std::iter::once(p.id).chain(p.ancestors.iter().copied().take(more))
+        });
         let process = Process {
             id: ProcId { pid, ident: u64::from(pid) << 8 },
-            parent: parent.map(|p| p.id),
-            grandparent: parent.and_then(|p| p.parent),
+            ancestors: above.collect(),
             session: if session == 0 { pid } else { session },
             program: program.to_owned(),
         };
