@@ -16,7 +16,11 @@ pub(super) const ALL: &[Program] = &[
     vim("vim_yes", "vim, `backupcopy=yes`", "vim_edit backupcopy=yes"),
     vim("vim_nowritebackup", "vim, `nowritebackup`", "vim_edit nowritebackup"),
     vim("vim_backup", "vim, `backup`", "vim_edit backup backupcopy=auto").backup("T~"),
-    vim("vim_patchmode", "vim, `patchmode=.orig`", "vim_edit patchmode=.orig; rm -f \"$T.orig\""),
+    vim(
+        "vim_patchmode",
+        "vim, `patchmode=.orig`",
+        "vim_edit patchmode=.orig; code=$?; rm -f \"$T.orig\"; exit $code",
+    ),
     editor("nvim", "neovim", "nvim_edit backupcopy=auto"),
     editor("nvim_yes", "neovim, `backupcopy=yes`", "nvim_edit backupcopy=yes"),
     editor("nano", "nano", r#"pty_drive.py nano "$T""#),
