@@ -7,6 +7,7 @@ try
   silent write!
 catch
   call writefile([v:exception], $SCRATCH . '/said')
+  set patchmode= nobackup
   silent execute 'write! ' . $SCRATCH . '/rescued'
   cquit
 endtry

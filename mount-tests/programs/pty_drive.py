@@ -20,6 +20,8 @@ import termios
 import time
 
 PATIENCE = 15.0
+# The exit code when the editor does something that this program does not expect.
+LOST = 70
 SCRATCH = os.environ["SCRATCH"]
 OLD = os.environ["OLD"]
 NEW = os.environ["NEW"]
@@ -80,7 +82,8 @@ class Screen:
 
     def give_up(self, patterns):
         os.kill(self.pid, 9)
-        sys.exit(f"pty_drive: {self.command[0]} did not show {patterns}: {self.text()[-3000:]!r}")
+        print(f"pty_drive: {self.command[0]} did not show {patterns}: {self.text()[-3000:]!r}")
+        sys.exit(LOST)
 
     def send(self, keys):
         self.from_ = len(self.raw)

@@ -147,9 +147,9 @@ fn missions() -> String {
          - the finished one ✅ (2026-07-01 10:00)\n\n## Notes\n\nNothing here is a mission.\n\n\
          ## Pending\n\n",
     );
-    for i in 0..90 {
+    for i in 0..110 {
         match i {
-            70 => text.push_str("- look at the middle of the pond\n"),
+            96 => text.push_str("- look at the middle of the pond\n"),
             i if i % 9 == 0 => text.push_str(&format!("\n# a comment over task {i}\n")),
             _ => {
                 text.push_str(&format!("- feed the fish of pond number {i}, each with its food\n"))
@@ -161,9 +161,9 @@ fn missions() -> String {
 
 fn config_json() -> String {
     let mut text = String::from("{\n  \"version\": 1,\n");
-    for i in 0..120 {
+    for i in 0..140 {
         match i {
-            90 => text.push_str("  \"note\": \"look at the middle of the pond\",\n"),
+            126 => text.push_str("  \"note\": \"look at the middle of the pond\",\n"),
             _ => text.push_str(&format!("  \"pond_{i}\": {{\"fish\": {i}, \"depth\": {i}.50}},\n")),
         }
     }
@@ -173,9 +173,9 @@ fn config_json() -> String {
 
 fn config_yaml() -> String {
     let mut text = String::from("# Settings of the ponds.\nversion: 1\n\n");
-    for i in 0..120 {
+    for i in 0..140 {
         match i {
-            90 => text.push_str("note: \"look at the middle of the pond\"   # the only note\n"),
+            126 => text.push_str("note: \"look at the middle of the pond\"   # the only note\n"),
             i if i % 10 == 0 => text.push_str(&format!("\n# ponds from {i} on\n")),
             _ => text.push_str(&format!("pond_{i}: {i}   # fish in pond {i}, counted by hand\n")),
         }
@@ -212,7 +212,7 @@ mod tests {
             for kind in [Kind::ALL, Kind::ALL].concat() {
                 let (old, new) = doc.words(kind, &text);
                 assert_eq!(text.matches(old).count(), 1);
-                assert!(text.find(old).is_some_and(|at| at > 4096 || doc == Doc::Missions));
+                assert!(text.find(old).is_some_and(|at| at > 4096));
                 text = text.replace(old, new);
             }
             assert_eq!(text, start);

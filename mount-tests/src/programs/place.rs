@@ -9,6 +9,9 @@ use crate::{Actor, Ran, programs_dir};
 /// The longest that one save may take, editors on a busy machine included.
 const SAVE_LIMIT: Duration = Duration::from_secs(40);
 
+/// The exit code of `pty_drive.py` when an editor does something unexpected.
+const LOST: i32 = 70;
+
 /// One edit to be made.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -109,7 +112,9 @@ impl Place {
         }
         between();
         std::fs::write(self.mark("go"), "").expect("go");
-        self.told(running.wait())
+        let saved = self.told(running.wait());
+        assert_ne!(saved.code, LOST, "{}: {}", program.id, saved.all);
+        saved
     }
 
     fn told(&self, ran: Ran) -> Saved {
