@@ -20,8 +20,6 @@ pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Res
         return without_daemon(store, mountpoint, silent);
     };
     daemon.ask(&Request::Unmount { force: used })?;
-    let gone =
-        |message: &str| DaemonError::Silent { path: store.to_owned(), message: message.to_owned() };
     let (mut left, mut process) = (None, None);
     loop {
         match daemon.answer(PATIENCE)? {
@@ -38,8 +36,9 @@ pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Res
             None => break,
         }
     }
+    // It ended by itself, or was ended, before it could answer.
     let Some(warnings) = left else {
-        return Err(gone("the daemon ended before the documents were written out"));
+        return without_daemon(store, mountpoint, silent);
     };
     wait_until_free(store)?;
     if let Some(process) = process {
