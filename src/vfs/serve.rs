@@ -387,6 +387,7 @@ impl Layer for Tree {
     ) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
     }
@@ -394,6 +395,7 @@ impl Layer for Tree {
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Document(view) => self.doc_getxattr(who, view, name),
             _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
@@ -409,6 +411,7 @@ impl Layer for Tree {
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }
     }
