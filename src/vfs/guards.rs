@@ -92,10 +92,8 @@ impl Guards {
         waiting.retain(|g| !g.is_over(now));
         let fits = |g: &&(usize, &Guard)| g.1.view == view && g.1.is_of(saver);
         let all: Vec<_> = waiting.iter().enumerate().collect();
-        let (at, _) = all
-            .iter()
-            .filter(fits)
-            .min_by_key(|(_, g)| matches!(g.owner, Owner::Session(_)))?;
+        let (at, _) =
+            all.iter().filter(fits).min_by_key(|(_, g)| matches!(g.owner, Owner::Session(_)))?;
         let at = *at;
         Some(waiting.swap_remove(at))
     }

@@ -20,6 +20,7 @@ mod hidden;
 pub mod layer;
 mod listing;
 mod marks;
+mod news;
 mod own_dir;
 pub mod plain;
 pub mod ports;

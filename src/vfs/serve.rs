@@ -445,6 +445,13 @@ impl Layer for Tree {
         }
     }
 
+    fn has_news(&self, node: Node, fh: Fh) -> Result<bool> {
+        match self.fixed(node)? {
+            Fixed::Document(_) if is_own(fh) => self.doc_has_news(&*self.handle(fh)?),
+            _ => Ok(false),
+        }
+    }
+
     fn lseek(&self, who: &Caller, node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_lseek(&*self.handle(fh)?, offset, whence),
