@@ -8,6 +8,7 @@ mod programs;
 mod reads;
 mod saves;
 mod seen;
+mod told;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
