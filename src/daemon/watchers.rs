@@ -2,12 +2,13 @@
 //!
 //! The kernel makes inotify events for what programs do, not for what a file system does by
 //! itself. So a thread of the daemon touches the document through the mount: a change of the
-//! modification time alone is `IN_MODIFY`, which most watchers want, one of both times is
-//! `IN_ATTRIB`. The tree knows this process and does not take it for a `utimens`.
+//! modification time alone is `IN_MODIFY`, one of both times is `IN_ATTRIB`, opening it for writing
+//! and closing it `IN_CLOSE_WRITE`; every watcher waits for one of them. The tree knows this
+//! process and does not take it for a `utimens`, and what was opened and never written is no save.
 //!
 //! Saves through the mount are told as well. The events of their writes come before the commit,
-//! when a reader still gets the old version, and a save of `config.json` changes `config.yaml`
-//! too.
+//! when a reader still gets the old version; a rename tells only those who watch the directory; and
+//! a save of `config.json` changes `config.yaml` too.
 //!
 //! The thread waits for requests that may wait for a gate, so it is no other thread's business;
 //! and it has no descriptors, so that a killed daemon does not wait for it
@@ -89,13 +90,15 @@ impl Place {
             return Err(Errno::NODEV);
         }
         for view in views {
+            let name = Path::new(view.name());
             for atime in [UTIME_OMIT, UTIME_NOW] {
                 let time = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
                 let times =
                     Timestamps { last_access: time(atime), last_modification: time(UTIME_NOW) };
-                let name = Path::new(view.name());
                 let _ = rustix::fs::utimensat(&root, name, &times, AtFlags::SYMLINK_NOFOLLOW);
             }
+            let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            drop(rustix::fs::openat(&root, name, flags, Mode::empty()));
         }
         Ok(())
     }

@@ -229,7 +229,14 @@ impl Tree {
         let mut handles = self.handles_on(view);
         handles.retain(|h| h.mode.write && h.opened_by(process.id));
         let mut owners = Vec::new();
-        if let [only] = &handles[..] {
+        // One that the process has closed may not have been released yet.
+        let open = || {
+            let all = self.procs.descriptors(process.id, &self.inos(view));
+            all.iter().any(|d| d.writable)
+        };
+        if let [only] = &handles[..]
+            && open()
+        {
             owners.push(Owner::Handle(only.fh, process.id));
         }
         if process.session != 0 {
