@@ -55,6 +55,14 @@ fn inotify_tells_of_a_row_inserted_with_sqlite3() {
 }
 
 #[test]
+fn inotify_tells_of_each_of_many_rows() {
+    let it = Instance::with(&[("missions.md", FIRST)]);
+    let delays = mount_tests::told::delays(&it, 30);
+    println!("median {:?}, longest {:?}", delays[15], delays[29]);
+    assert_eq!(it.texts("pending").len(), 32);
+}
+
+#[test]
 fn inotify_tells_a_watcher_when_the_new_text_can_be_read() {
     // What fs.watch of Node sees of a save in place: the write comes before the commit.
     let it = Instance::with(&[("missions.md", FIRST)]);
