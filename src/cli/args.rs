@@ -84,7 +84,8 @@ pub struct Init {
 #[command(after_help = "\
 Returns 0 when the mount answers. Otherwise nothing is left mounted. A dead mount of ours at
 that place is cleaned away first. One daemon serves a store: a second one is told the pid of
-the first and exits 3. SIGTERM and SIGINT unmount and write the documents out.
+the first and exits 3. SIGTERM and SIGINT unmount and write the documents out. The log is
+.instancefs-log in the store; INSTANCEFS_LOG=debug, warn ... sets how much is in it.
 
 Examples:
   instancefs mount ~/state ~/instance

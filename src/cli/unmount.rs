@@ -1,12 +1,12 @@
 //! `instancefs unmount`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::args::Unmount;
 use super::failure::{Failure, Result};
 use super::output::note;
 use super::target::Target;
-use crate::daemon::leave;
+use crate::daemon::{leave, lock};
 
 /// Runs the command.
 pub fn run(args: &Unmount, instance: Option<&Path>) -> Result<()> {
@@ -15,7 +15,11 @@ pub fn run(args: &Unmount, instance: Option<&Path>) -> Result<()> {
         Some(path) => Target::at_or_above(path)?.ok_or_else(|| not_mounted(path))?,
         None => Target::find(None, instance)?,
     };
-    let Some(mountpoint) = target.mountpoint.filter(|_| target.mounted) else {
+    // A daemon whose mount somebody else has taken out of the tree lives on while files in it
+    // are open.
+    let hidden =
+        lock::holder(&target.store).and_then(|holder| holder.mountpoint).map(PathBuf::from);
+    let Some(mountpoint) = target.mountpoint.filter(|_| target.mounted).or(hidden) else {
         return Err(not_mounted(args.mountpoint.as_deref().unwrap_or(&target.store)));
     };
     for warning in leave::unmount(&target.store, &mountpoint, args.force)? {

@@ -22,9 +22,9 @@ pub struct Holder {
     pub pid: u32,
     /// What it does: `served` or `being changed`, to be read with "by process N".
     pub what: String,
-    /// Where the store is mounted by it.
+    /// Where the store is mounted by it, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mountpoint: Option<PathBuf>,
+    pub mountpoint: Option<String>,
 }
 
 /// The right to change a store. Given back when dropped.
@@ -68,7 +68,7 @@ impl StoreLock {
         let holder = Holder {
             pid: std::process::id(),
             what: what.to_owned(),
-            mountpoint: mountpoint.map(Path::to_owned),
+            mountpoint: mountpoint.map(|m| m.to_string_lossy().into_owned()),
         };
         let path = self.store.join(names::LOCK);
         let mut line = serde_json::to_vec(&holder).unwrap_or_default();
@@ -110,6 +110,7 @@ fn open(path: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .map_err(io(path, "cannot open"))
 }
@@ -127,7 +128,7 @@ fn held(store: &Path, path: &Path) -> DaemonError {
         store: store.to_owned(),
         what: holder.what,
         pid: holder.pid,
-        mountpoint: holder.mountpoint,
+        mountpoint: holder.mountpoint.map(PathBuf::from),
     }
 }
 
@@ -188,5 +189,17 @@ mod tests {
         drop(first);
         let second = StoreLock::take(dir.path()).unwrap();
         assert!(same_file(&second.file, &dir.path().join(names::LOCK)));
+    }
+
+    #[test]
+    fn a_symlink_in_place_of_the_lock_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "precious").unwrap();
+        let store = dir.path().join("s");
+        std::fs::create_dir(&store).unwrap();
+        std::os::unix::fs::symlink(&outside, store.join(names::LOCK)).unwrap();
+        assert!(matches!(StoreLock::take(&store), Err(DaemonError::Io { .. })));
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "precious");
     }
 }

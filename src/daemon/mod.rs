@@ -23,6 +23,7 @@ pub mod serve;
 pub mod status;
 pub mod users;
 mod watchers;
+pub mod whole;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
-use super::ports::{LiveDocuments, StoreMemory};
+use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use super::watchers;
@@ -17,6 +17,7 @@ use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
 use crate::vfs::plain::Plain;
+use crate::vfs::ports::Documents;
 use crate::vfs::processes::System;
 use crate::vfs::report::Status;
 use crate::vfs::{Layer, Options, Parts, Tree};
@@ -25,7 +26,7 @@ use crate::vfs::{Layer, Options, Parts, Tree};
 /// back.
 const UNMOUNT: Duration = Duration::from_secs(1);
 /// How long requests that are under way may take at the end.
-const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN: Duration = Duration::from_secs(5);
 
 /// A mounted store.
 pub struct Mounted {
@@ -103,6 +104,8 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        // What was asked for before is answered before buffers are set aside.
+        self.mount.drain(DRAIN);
         self.tree.shutdown();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
@@ -167,7 +170,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
     };
     let plain = Plain::new(&settings.store).map_err(failed)?;
     let parts = Parts {
-        documents: Arc::new(LiveDocuments(Arc::clone(&instance.live))),
+        documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
         plain: Arc::new(plain),
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),

@@ -80,6 +80,8 @@ pub struct Whole {
     pub bytes: Vec<u8>,
     /// The version that the text was patched into; `None` when it began empty.
     pub start: Option<Arc<Version>>,
+    /// It began as the text of a version: an edit in place, complete after each write.
+    pub in_place: bool,
 }
 
 /// The part of a handle that its own requests change.
@@ -186,14 +188,14 @@ impl State {
             };
             let mut bytes = content.map(|c| c.to_vec()).unwrap_or_default();
             bytes.append(fragment);
-            Whole { bytes, start: Some(start) }
+            Whole { bytes, start: Some(start), in_place: true }
         });
         &mut whole.bytes
     }
 
     /// The text is empty from here on and owes nothing to any version.
     pub fn empty(&mut self) {
-        self.whole = Some(Whole { bytes: Vec::new(), start: None });
+        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false });
         self.fragment.clear();
         self.overflow = false;
         self.killed = false;

@@ -27,10 +27,10 @@ pub struct ProcId {
 pub struct Process {
     /// Which.
     pub id: ProcId,
-    /// Its parent; `None` for children of pid 1.
-    pub parent: Option<ProcId>,
-    /// Its parent's parent, likewise.
-    pub grandparent: Option<ProcId>,
+    /// Its ancestors, nearest first, as far as they count: parent and grandparent, and for a fork
+    /// of a program (same name as its parent) those of the process that was forked first. Pid 1
+    /// and what is above it do not count.
+    pub ancestors: Vec<ProcId>,
     /// Session id in the daemon's pid namespace; 0 identifies nobody.
     pub session: u32,
     /// `comm`.
@@ -83,13 +83,10 @@ pub struct System {
     /// The mounts of the daemon's namespace, and whether they show our file system. `fdinfo` has
     /// inode numbers and mount ids; the numbers alone are those of other file systems too.
     mounts: RwLock<HashMap<u64, bool>>,
-    /// Parents by identity: they change only when a parent dies, and what counts is who the
-    /// parent was at first.
-    families: Mutex<HashMap<ProcId, Parents>>,
+    /// Ancestors by identity: they change only when a parent dies, and what counts is who they
+    /// were at first.
+    families: Mutex<HashMap<ProcId, Vec<ProcId>>>,
 }
-
-/// Parent and grandparent.
-type Parents = (Option<ProcId>, Option<ProcId>);
 
 const FAMILIES_KEPT: usize = 4096;
 const GENERATIONS: usize = 16;
@@ -121,6 +118,11 @@ fn identify(pid: u32) -> Option<ProcId> {
     let fd = pidfd_open(number, PidfdFlags::empty()).ok()?;
     let ident = rustix::fs::fstat(&fd).ok()?.st_ino;
     Some(ProcId { pid, ident })
+}
+
+fn comm(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end_matches('\n').to_owned()
 }
 
 fn parent_of(pid: u32) -> Option<ProcId> {
@@ -158,17 +160,27 @@ impl System {
         self.mounts.read().get(&mount).copied().unwrap_or(true)
     }
 
-    fn family(&self, id: ProcId, ppid: u32) -> Parents {
+    fn ancestors(&self, id: ProcId, ppid: u32, program: &str) -> Vec<ProcId> {
         if let Some(known) = self.families.lock().get(&id) {
-            return *known;
+            return known.clone();
         }
-        let parent = if ppid <= 1 { None } else { identify(ppid) };
-        let grandparent = parent.and_then(|p| parent_of(p.pid));
+        let mut found = Vec::new();
+        let mut next = if ppid <= 1 { None } else { identify(ppid) };
+        let mut left = 2;
+        while let Some(ancestor) = next {
+            found.push(ancestor);
+            let forked = left == 2 && comm(ancestor.pid) == program;
+            left -= u32::from(!forked);
+            if left == 0 || found.len() >= GENERATIONS {
+                break;
+            }
+            next = parent_of(ancestor.pid);
+        }
         let mut families = self.families.lock();
         if families.len() >= FAMILIES_KEPT {
             families.clear();
         }
-        *families.entry(id).or_insert((parent, grandparent))
+        families.entry(id).or_insert(found).clone()
     }
 }
 
@@ -179,10 +191,9 @@ impl Processes for System {
         }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
-        let (parent, grandparent) = self.family(id, status.ppid);
-        let program = fs::read_to_string(format!("/proc/{}/comm", id.pid)).unwrap_or_default();
-        let program = program.trim_end_matches('\n').to_owned();
-        Some(Process { id, parent, grandparent, session: status.session, program })
+        let program = comm(id.pid);
+        let ancestors = self.ancestors(id, status.ppid, &program);
+        Some(Process { id, ancestors, session: status.session, program })
     }
 
     fn exiting(&self, tid: u32) -> Exit {
@@ -315,8 +326,8 @@ mod tests {
         assert!(!system.alive(ProcId { ident: me.id.ident + 1, ..me.id }));
         let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
         let c = system.of_thread(child.id()).unwrap();
-        assert_eq!(c.parent, Some(me.id));
-        assert_eq!(c.grandparent, me.parent);
+        assert_eq!(c.ancestors[0], me.id);
+        assert_eq!(c.ancestors.get(1), me.ancestors.first());
         assert_eq!(system.exiting(child.id()), Exit::No);
         child.kill().unwrap();
         // Until it is waited for it is a zombie: exiting, by a signal.

@@ -234,28 +234,26 @@ impl Seen {
     }
 
     /// Newest first: the looks of the writer's children, and those of its other near relatives
-    /// (with the saves of its parent and grandparent).
+    /// (with the saves of its ancestors).
     fn family(&self, writer: &Process, doc: DocId) -> (Vec<Look>, Vec<Look>) {
         let mut children = Vec::new();
         let mut relatives = Vec::new();
-        let line = [Some(writer.id), writer.parent, writer.grandparent];
         for record in self.records.lock().values() {
             let other = &record.process;
             if other.id == writer.id {
                 continue;
             }
             let Some(looks) = record.docs.get(&doc) else { continue };
-            if other.parent == Some(writer.id) {
+            if other.ancestors.first() == Some(&writer.id) {
                 children.extend(looks.newest().cloned());
                 continue;
             }
             if other.session == 0 || other.session != writer.session {
                 continue;
             }
-            let ancestor = Some(other.id) == writer.parent || Some(other.id) == writer.grandparent;
-            let near = [other.parent, other.grandparent]
-                .iter()
-                .any(|up| up.is_some() && line.contains(up));
+            let ancestor = writer.ancestors.contains(&other.id);
+            let near =
+                other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
             if ancestor {
                 relatives.extend(looks.saved().cloned());
             } else if near {

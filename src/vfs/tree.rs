@@ -106,6 +106,7 @@ pub struct Tree {
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
     last_mounts: Mutex<Stamp>,
+    started: Stamp,
     next_fh: AtomicU64,
 }
 
@@ -143,6 +144,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let tree = Tree {
+            started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -343,7 +345,7 @@ impl Tree {
     }
 
     pub(super) fn link_attr(&self, link: usize) -> Attr {
-        let created = Stamp::default();
+        let created = self.started;
         Attr {
             ino: FIRST_LINK + link as u64,
             size: self.link_target(link).len() as u64,

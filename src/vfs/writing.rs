@@ -33,7 +33,11 @@ impl Tree {
         let process = self.writing_process(who, h);
         let append = h.mode.append || flags & libc::O_APPEND != 0;
         let under_lock = !h.is_dirty() && !append && self.locks(process.as_ref(), h.view);
-        let current = self.docs.current(h.view.doc())?;
+        let needs_version = !append && h.state.lock().whole.is_none();
+        let current = match needs_version {
+            true => self.docs.current(h.view.doc())?,
+            false => self.docs.cached(h.view.doc()),
+        };
         let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
         let mut state = h.state.lock();
         let state = &mut *state;
@@ -67,8 +71,7 @@ impl Tree {
         if let Some(saver) = saver {
             // O_SYNC: a write is a promise. A truncated handle keeps it at its flush: half of a
             // text is nothing that anybody should see.
-            let patched = state.whole.as_ref().is_none_or(|w| w.start.is_some());
-            if patched || state.base.as_ref().is_some_and(|b| b.belief) {
+            if state.whole.as_ref().is_none_or(|w| w.in_place) {
                 self.commit(h, state, &saver, false)?;
             }
         }

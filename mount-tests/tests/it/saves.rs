@@ -471,7 +471,8 @@ fn the_quarantine_is_read_only_at_open() {
         )
         .expect("insert");
     let text = it.read("missions-quarantine.md");
-    assert_eq!(text, "- 🛡️ [2026-07-01 10:00] (mail) looks odd: do bad things\n");
+    let line = "- 🛡️ [2026-07-01 10:00] (mail) looks odd: do bad things\n";
+    assert!(text.ends_with(line), "{text}");
     let mut p = it.python();
     for flags in ["os.O_WRONLY", "os.O_WRONLY|os.O_TRUNC", "os.O_RDWR", "os.O_WRONLY|os.O_APPEND"] {
         let errno = p.errno(&format!("os.open('missions-quarantine.md', {flags})"));

@@ -260,7 +260,7 @@ impl Processes for FakeProcs {
             if !p.holds.is_empty() {
                 return true;
             }
-            next = p.process.parent;
+            next = p.process.ancestors.first().copied();
         }
         false
     }
