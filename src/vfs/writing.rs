@@ -277,7 +277,9 @@ impl Tree {
             }
             return;
         }
-        if state.refused.is_some() {
+        // The writer was told that its last attempt failed, and the text is kept beside the
+        // document: a save that succeeds after all would be there twice.
+        if state.refused.is_some() || state.kept.is_some() {
             return;
         }
         if state.killed && state.whole.is_some() {
