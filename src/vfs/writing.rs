@@ -265,6 +265,7 @@ impl Tree {
             self.finish(h, &mut h.state.lock(), &saver);
         }
         self.handles.write().remove(&h.fh);
+        self.guards.released(h.fh);
     }
 
     fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
