@@ -19,6 +19,7 @@ pub mod programs;
 mod python;
 pub mod samples;
 mod shell;
+pub mod told;
 
 pub use actor::{Actor, Ran, Running};
 pub use binary::{instancefs, programs_dir, require_fuse};

@@ -356,6 +356,7 @@ impl Layer for Tree {
     ) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
     }
@@ -363,6 +364,7 @@ impl Layer for Tree {
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Document(view) => self.doc_getxattr(who, view, name),
             _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
@@ -378,6 +380,7 @@ impl Layer for Tree {
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }
     }
@@ -408,6 +411,13 @@ impl Layer for Tree {
                 self.plain_written(who, node);
                 self.plain.fallocate(who, node, fh, offset, length, mode)
             }
+        }
+    }
+
+    fn has_news(&self, node: Node, fh: Fh) -> Result<bool> {
+        match self.fixed(node)? {
+            Fixed::Document(_) if is_own(fh) => self.doc_has_news(&*self.handle(fh)?),
+            _ => Ok(false),
         }
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::attrs::Names;
+use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
@@ -94,6 +95,7 @@ pub struct Tree {
     pub(super) absences: Absences,
     pub(super) seen: Seen,
     pub(super) sources: Sources,
+    pub(super) guards: Guards,
     pub(super) rescue: Rescue,
     pub(super) report: Report,
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
@@ -153,6 +155,7 @@ impl Tree {
             absences: Absences::default(),
             seen: Seen::default(),
             sources: Sources::default(),
+            guards: Guards::default(),
             rescue: Rescue::default(),
             report: Report::default(),
             handles: RwLock::default(),

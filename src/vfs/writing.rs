@@ -265,6 +265,7 @@ impl Tree {
             self.finish(h, &mut h.state.lock(), &saver);
         }
         self.handles.write().remove(&h.fh);
+        self.guards.released(h.fh);
     }
 
     fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
@@ -276,7 +277,9 @@ impl Tree {
             }
             return;
         }
-        if state.refused.is_some() {
+        // The writer was told that its last attempt failed, and the text is kept beside the
+        // document: a save that succeeds after all would be there twice.
+        if state.refused.is_some() || state.kept.is_some() {
             return;
         }
         if state.killed && state.whole.is_some() {

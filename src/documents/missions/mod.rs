@@ -153,4 +153,4 @@ impl Document for Missions {
 mod tests;
 
 #[cfg(test)]
-mod conformance;
+mod conformance_tests;
