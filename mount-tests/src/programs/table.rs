@@ -71,6 +71,11 @@ pub fn markdown() -> String {
     text
 }
 
+/// The program's name as the table has it.
+pub fn title(program: &Program) -> String {
+    program.title.replace('|', "\\|")
+}
+
 fn line(program: &Program) -> String {
     let documents: Vec<_> = program.docs.iter().map(|doc| doc.name()).collect();
     let documents = if documents.len() == 3 { "all".to_owned() } else { documents.join(", ") };
@@ -86,8 +91,7 @@ fn line(program: &Program) -> String {
         Meanwhile::Blind => "(never reads)",
     };
     let (said, kept) = outcome(program);
-    let title = program.title.replace('|', "\\|");
-    format!("| {title} | {documents} | {kinds} | {meanwhile} | {said} | {kept} |\n")
+    format!("| {} | {documents} | {kinds} | {meanwhile} | {said} | {kept} |\n", title(program))
 }
 
 fn outcome(program: &Program) -> (String, String) {

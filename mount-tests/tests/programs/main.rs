@@ -49,3 +49,16 @@ programs! {
     }
     only_in_a_mount { sed_onto_itself jq_onto_itself }
 }
+
+#[test]
+fn the_documentation_names_every_program() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/SAVES.md");
+    let page = std::fs::read_to_string(page).expect("docs/SAVES.md");
+    let missing: Vec<_> = mount_tests::programs::all()
+        .into_iter()
+        .filter(|one| !page.contains(&format!("| {} |", mount_tests::programs::table::title(one))))
+        .map(|one| one.id)
+        .collect();
+    assert!(missing.is_empty(), "run scripts/programs.sh --table: {missing:?}");
+    assert!(!page.contains("not run"), "a row of the table is missing");
+}
