@@ -7,6 +7,7 @@ pub mod control;
 pub mod copy;
 mod error;
 pub mod export;
+pub mod history;
 pub mod import;
 pub mod instance;
 pub mod journal;
@@ -21,6 +22,7 @@ pub mod ready;
 pub mod serve;
 pub mod status;
 pub mod users;
+pub mod watching;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};

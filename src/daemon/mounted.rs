@@ -12,6 +12,7 @@ use super::instance::Instance;
 use super::ports::{LiveDocuments, StoreMemory};
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
+use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::{SystemClock, Via, View};
@@ -31,6 +32,7 @@ pub struct Mounted {
     mount: Arc<Mount>,
     tree: Arc<Tree>,
     reporter: Arc<Reporter>,
+    news: Arc<News>,
 }
 
 impl Mounted {
@@ -61,7 +63,8 @@ impl Mounted {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
         let point = settings.mountpoint.clone();
-        notify(&instance.live, &mount, point).map_err(|source| {
+        let news = Arc::<News>::default();
+        notify(&instance.live, &mount, point, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
         let reporter = Arc::new(Reporter {
@@ -72,7 +75,12 @@ impl Mounted {
         });
         let writer = Arc::clone(&reporter);
         tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
-        Ok(Mounted { mount, tree, reporter })
+        Ok(Mounted { mount, tree, reporter, news })
+    }
+
+    /// Who is told of new versions over the control socket.
+    pub fn news(&self) -> Arc<News> {
+        Arc::clone(&self.news)
     }
 
     /// What is due: appends of long-lived handles.
@@ -103,6 +111,7 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        self.news.end();
         self.tree.shutdown();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
@@ -179,10 +188,11 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
 /// Tells the kernel, and whoever watches the file, of new versions that did not come through
 /// the mount (semantics section 7). A thread of its own: both may wait for a request that
 /// waits for the gate in which the version was published.
-fn notify(live: &Live, mount: &Mount, point: PathBuf) -> std::io::Result<()> {
+fn notify(live: &Live, mount: &Mount, point: PathBuf, hub: Arc<News>) -> std::io::Result<()> {
     let (send, news) = mpsc::channel::<View>();
     let kernel = mount.notifier();
     live.set_listener(Arc::new(move |published| {
+        hub.tell();
         for view in published.doc.views() {
             kernel.inval_inode(Tree::node_of(view), 0, 0);
             if published.actor.via != Via::Mount {

@@ -35,6 +35,14 @@ impl Documents for LiveDocuments {
         self.0.at(doc, rev)
     }
 
+    fn made(&self, doc: DocId, rev: Rev) -> Answer<Option<Stamp>> {
+        self.0.store().made(doc, rev)
+    }
+
+    fn numbers(&self, doc: DocId, after: Rev, limit: usize) -> Answer<Vec<(Rev, Stamp)>> {
+        self.0.store().numbers(doc, after, limit)
+    }
+
     fn believe(
         &self,
         view: View,

@@ -8,7 +8,7 @@
 //! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`: names (section 6);
 //! * `rescue`, `report`: texts that could not be saved;
-//! * `attrs`, `listing`, `own_dir`: what `stat` and `ls` show.
+//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
 
 mod adopted;
 mod attrs;
@@ -19,6 +19,7 @@ pub mod layer;
 mod listing;
 mod marks;
 mod own_dir;
+mod past;
 pub mod plain;
 pub mod ports;
 pub mod processes;

@@ -23,6 +23,15 @@ pub trait Documents: Send + Sync {
     fn sync(&self) -> std::result::Result<(), StoreError>;
     /// A version out of the history; `None`: not (or no longer) on record.
     fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError>;
+    /// When the revision was made; `None`: not (or no longer) on record.
+    fn made(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Stamp>, StoreError>;
+    /// Numbers and times of the revisions above `after`, the oldest first, at most `limit`.
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> std::result::Result<Vec<(Rev, Stamp)>, StoreError>;
     /// The text as what a writer believes since `rev`.
     fn believe(
         &self,

@@ -1,6 +1,7 @@
 //! The current version of every document, and where a save commits.
 
 mod absent;
+mod history;
 mod save;
 mod slot;
 #[cfg(test)]
@@ -14,6 +15,7 @@ use std::time::Instant;
 use parking_lot::{Mutex, RwLock};
 
 use self::absent::Absent;
+pub use self::history::BlamedLine;
 use self::slot::{Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
 use crate::model::{Actor, Clock, DocId, Overlap, Refusal, Rev, View};

@@ -131,6 +131,10 @@ impl Document for Missions {
         Ok(Arc::new(apply::apply(conn, self.state(before)?, self.state(after)?)?))
     }
 
+    fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
+        (view == View::MissionsMd).then(|| archive::text(archive)).flatten()
+    }
+
     fn under_missions_lock(&self) -> bool {
         true
     }
