@@ -301,7 +301,7 @@ fn retention_is_kept_in_the_store_and_cuts_the_history() {
     }
 }
 
-/// Ten thousand lines through a thousand revisions.
+/// Ten thousand lines through two hundred revisions.
 #[test]
 fn blame_of_a_large_document_is_cheap() {
     let place = Place::new();
@@ -311,7 +311,7 @@ fn blame_of_a_large_document_is_cheap() {
     let text = |lines: &[String]| format!("## Pending\n{}", lines.concat());
     save(&store, View::MissionsMd, &text(&lines), actor("first", 1));
     let instance = Instance::open(&store).unwrap();
-    for n in 0..1_000usize {
+    for n in 0..200usize {
         lines[(n * 7_919) % 10_000] = format!("- changed {n}\n");
         let seen = instance.live.cached(instancefs::model::DocId::Missions);
         let written = text(&lines);
@@ -331,12 +331,11 @@ fn blame_of_a_large_document_is_cheap() {
     let begun = Instant::now();
     let blamed = instance.live.blame(View::MissionsMd, 2_000).unwrap();
     let took = begun.elapsed();
-    println!("blame: {took:?}");
     assert_eq!(blamed.len(), 10_001);
     let first = blamed[0].rev;
     for (line, text) in blamed[1..].iter().zip(&lines) {
         assert_eq!(line.text, text.as_bytes());
         assert_eq!(line.rev == first, text.starts_with("- mission"), "{text}");
     }
-    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }

@@ -11,7 +11,7 @@ use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::log::who;
 use super::output::shown;
-use crate::daemon::Instance;
+use crate::daemon::history;
 use crate::model::Rev;
 use crate::store::Revision;
 
@@ -21,7 +21,7 @@ pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
     if doc.rev.is_some() {
         return Err(Failure::usage("blame is about the current version, without @REV"));
     }
-    let instance = Instance::look(&doc.target(instance)?.store)?;
+    let instance = history::look(&doc.target(instance)?.store)?;
     let view = doc.view_in(&*instance.live.current(doc.id)?);
     let lines = instance.live.blame(view, args.limit)?;
     let mut revisions: HashMap<Rev, Option<Revision>> = HashMap::new();

@@ -10,7 +10,7 @@ use super::args::Diff;
 use super::doc::{self, Doc};
 use super::failure::Result;
 use super::output;
-use crate::daemon::Instance;
+use crate::daemon::history;
 use crate::model::Rev;
 
 /// The longest that the smallest difference is looked for; then a larger one will do.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub fn run(args: &Diff, instance: Option<&Path>) -> Result<()> {
     let doc = Doc::parse(&args.doc)?;
     let other = args.other.as_deref().map(doc::revision).transpose()?;
-    let instance = Instance::look(&doc.target(instance)?.store)?;
+    let instance = history::look(&doc.target(instance)?.store)?;
     let new = match (other, doc.rev) {
         (Some(rev), _) => doc.at(&instance, rev)?,
         (None, _) => instance.live.current(doc.id)?,

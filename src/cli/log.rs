@@ -10,7 +10,7 @@ use super::doc::Doc;
 use super::failure::Result;
 use super::output::shown;
 use super::target::Target;
-use crate::daemon::Instance;
+use crate::daemon::history;
 use crate::model::Rev;
 use crate::store::Revision;
 
@@ -24,7 +24,7 @@ pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
         Some(doc) => doc.target(instance)?,
         None => Target::find(None, instance)?,
     };
-    let instance = Instance::look(&target.store)?;
+    let instance = history::look(&target.store)?;
     let id = doc.map(|d| d.id);
     let since = Rev(args.since.unwrap_or(0));
     let mut left = args.limit.unwrap_or(usize::MAX);

@@ -6,7 +6,6 @@ use super::args::Restore;
 use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::output::line;
-use crate::daemon::Instance;
 use crate::daemon::history::{self, Restored};
 
 /// Runs the command.
@@ -17,7 +16,7 @@ pub fn run(args: &Restore, instance: Option<&Path>) -> Result<()> {
             .hint(format!("`instancefs log {}` lists them", doc.name())));
     };
     let target = doc.target(instance)?;
-    let old = doc.at(&Instance::look(&target.store)?, rev)?;
+    let old = doc.at(&history::look(&target.store)?, rev)?;
     let view = doc.view_in(&old);
     doc.text(&old)?;
     match history::restore(&target.store, view, rev)? {

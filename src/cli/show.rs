@@ -7,12 +7,12 @@ use super::args::Show;
 use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::output;
-use crate::daemon::Instance;
+use crate::daemon::history;
 
 /// Runs the command.
 pub fn run(args: &Show, instance: Option<&Path>) -> Result<()> {
     let doc = Doc::parse(&args.doc)?;
-    let instance = Instance::look(&doc.target(instance)?.store)?;
+    let instance = history::look(&doc.target(instance)?.store)?;
     let version = doc.version(&instance)?;
     match output::bytes(&doc.text(&version)?) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {

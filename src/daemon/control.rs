@@ -33,6 +33,9 @@ pub enum Request {
         /// Also when programs still use the mount.
         force: bool,
     },
+    /// Put on record what other programs have done to the rows until now. Answered with
+    /// [`Answer::Settled`].
+    Settle,
     /// Bring a version back. Answered with [`Answer::Restored`], [`Answer::Refused`] or
     /// [`Answer::Failed`].
     Restore {
@@ -71,6 +74,8 @@ pub enum Answer {
         /// What did not go as it should, one line each.
         warnings: Vec<String>,
     },
+    /// It is on record, as far as the database was free.
+    Settled,
     /// The version is back.
     Restored {
         /// The revision that is current now.

@@ -10,10 +10,12 @@ use super::instance::Instance;
 use super::lock::StoreLock;
 use super::{serve, writeout};
 use crate::documents::live::{Live, SaveError};
-use crate::model::{Actor, Reason, Refusal, Rev, Via, View};
+use crate::model::{Actor, DocId, Reason, Refusal, Rev, Via, View};
 
 /// How long the daemon may take to commit.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long it may take to put on record what others did.
+const SETTLING: Duration = Duration::from_secs(6);
 
 /// What became of a version that was to come back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +29,29 @@ pub enum Restored {
     },
     /// It must not come back; nothing was changed.
     Refused(Refusal),
+}
+
+/// Opens a store to look at its history. If a daemon serves it, what other programs have done
+/// to the rows until now is put on record first.
+///
+/// Errors: as [`Instance::look`].
+pub fn look(store: &Path) -> Result<Instance> {
+    if let Some(mut daemon) = Connection::open(store) {
+        // A daemon that is busy or ending must not keep anybody from looking.
+        let settled = daemon.ask(&Request::Settle).and_then(|()| daemon.answer(SETTLING));
+        if let Err(e) = settled {
+            log::debug!("not settled: {e}");
+        }
+    }
+    Instance::look(store)
+}
+
+/// The daemon's side of [`look`].
+pub(super) fn catch_up(live: &Live) {
+    let looked = DocId::ALL.into_iter().try_for_each(|doc| live.current(doc).map(|_| ()));
+    if let Err(e) = looked.and_then(|()| live.settle().map(|_| ())) {
+        log::debug!("not settled: {e}");
+    }
 }
 
 /// Makes `view` what it was in revision `rev`, as one more revision, through the daemon of the

@@ -248,6 +248,12 @@ fn answer_commands(
                 None => Answer::Failed { message: "it is ending".to_owned() },
             });
         }
+        Request::Settle => {
+            if let Some(live) = live.upgrade() {
+                history::catch_up(&live);
+            }
+            peer.answer(&Answer::Settled);
+        }
         Request::Restore { file, rev, pid, session } => {
             let answer = match live.upgrade() {
                 Some(live) => {
