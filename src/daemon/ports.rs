@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::documents::Version;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
+use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::{NameRow, SeenRow, Store, StoreError};
 use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
@@ -37,6 +37,10 @@ impl Documents for LiveDocuments {
 
     fn made(&self, doc: DocId, rev: Rev) -> Answer<Option<Stamp>> {
         self.0.store().made(doc, rev)
+    }
+
+    fn text_at(&self, view: View, rev: Rev) -> Answer<Option<Content>> {
+        self.0.text_at(view, rev)
     }
 
     fn numbers(&self, doc: DocId, after: Rev, limit: usize) -> Answer<Vec<(Rev, Stamp)>> {

@@ -22,6 +22,13 @@ pub struct Span {
     pub pruned: bool,
 }
 
+/// Where a reader of one revision after the other stands.
+pub struct Cursor {
+    doc: DocId,
+    rev: Rev,
+    replay: delta::Replay,
+}
+
 impl Store {
     /// Revisions with numbers above `after` and below `before`, of one document or of all, the
     /// newest first, at most `limit`.
@@ -127,6 +134,59 @@ impl Store {
                 .is_some();
             let count = u64::try_from(count).unwrap_or(0);
             Ok(Some(Span { oldest: rev_in(oldest), newest: rev_in(newest), count, pruned }))
+        })
+    }
+
+    /// The archive of a document at exactly this revision, found from where `cursor` stands if
+    /// that is nearer: reading one revision after the other costs one delta each. `None` when
+    /// it is not on record.
+    ///
+    /// Errors: [`StoreError::History`] when the chain does not fit together.
+    pub fn archive_from(
+        &self,
+        cursor: &mut Option<Cursor>,
+        doc: DocId,
+        rev: Rev,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.bare {
+            return Ok(None);
+        }
+        self.read(|c| {
+            if super::history::stamp(c, doc, rev)?.is_none() {
+                return Ok(None);
+            }
+            let near = cursor.take().filter(|cu| cu.doc == doc && cu.rev <= rev);
+            let stands = near.as_ref().map_or(Rev(0), |cu| cu.rev);
+            // A whole archive in between is nearer, and the deltas before it may be gone.
+            let key: Option<(i64, Vec<u8>)> = c
+                .prepare_cached(
+                    "SELECT rev, archive FROM ifs_keyframes
+                     WHERE doc = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev DESC LIMIT 1",
+                )?
+                .query_row(params![doc.as_str(), rev_out(stands), rev_out(rev)], |r| {
+                    Ok((r.get(0)?, r.get(1)?))
+                })
+                .optional()?;
+            let (from, mut replay) = match (key, near) {
+                (Some((from, bytes)), _) => (rev_in(from), delta::Replay::new(bytes)),
+                (None, Some(near)) => (near.rev, near.replay),
+                (None, None) => (Rev(0), delta::Replay::new(Vec::new())),
+            };
+            let mut stmt = c.prepare_cached(
+                "SELECT rev, delta FROM ifs_revisions WHERE doc = ?1 AND rev > ?2 AND rev <= ?3
+                 ORDER BY rev",
+            )?;
+            let mut rows = stmt.query(params![doc.as_str(), rev_out(from), rev_out(rev)])?;
+            while let Some(row) = rows.next()? {
+                replay.then(row.get(1)?).map_err(|e| StoreError::History {
+                    doc: doc.as_str(),
+                    rev: rev.0,
+                    reason: e.to_string(),
+                })?;
+            }
+            let bytes = replay.bytes();
+            *cursor = Some(Cursor { doc, rev, replay });
+            Ok(Some(bytes))
         })
     }
 

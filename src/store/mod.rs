@@ -37,7 +37,7 @@ pub(crate) mod ledger {
     pub(crate) use super::tables::{document, set_document};
 }
 
-pub use browse::Span;
+pub use browse::{Cursor, Span};
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
 pub use gate::{Gate, Idle, Look, Wait};

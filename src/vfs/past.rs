@@ -145,8 +145,7 @@ impl Tree {
     }
 
     fn past_content(&self, view: View, rev: Rev) -> Result<Content> {
-        let version = self.docs.at(view.doc(), rev)?.ok_or(Error::NotFound)?;
-        let content = version.view(view).ok_or(Error::NotFound)?;
+        let content = self.docs.text_at(view, rev)?.ok_or(Error::NotFound)?;
         let mut sizes = self.past_sizes.0.lock();
         if sizes.len() >= SIZES {
             sizes.clear();

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
-use crate::documents::Version;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 
@@ -25,6 +25,9 @@ pub trait Documents: Send + Sync {
     fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError>;
     /// When the revision was made; `None`: not (or no longer) on record.
     fn made(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Stamp>, StoreError>;
+    /// The text under this name in a revision; `None`: not (or no longer) on record, or the name
+    /// did not exist.
+    fn text_at(&self, view: View, rev: Rev) -> std::result::Result<Option<Content>, StoreError>;
     /// Numbers and times of the revisions above `after`, the oldest first, at most `limit`.
     fn numbers(
         &self,

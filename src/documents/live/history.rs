@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::slot::place;
 use super::{Live, SaveError, Saved};
-use crate::documents::{Plan, Version};
+use crate::documents::{Content, Plan, Version};
 use crate::model::{Actor, Reason, Refusal, Rev, View};
 use crate::store::StoreError;
 use crate::text::Blame;
@@ -54,6 +54,31 @@ impl Live {
             // The restorer has seen everything that is there.
             Ok(Plan { believed: plan.next.clone(), summary, ..plan })
         })
+    }
+
+    /// The text under `view` in a revision, for readers of the history: nothing else is made of
+    /// it, and reading one after the other is cheap. `None`: not (or no longer) on record, or
+    /// the name did not exist.
+    ///
+    /// Errors: those of the store.
+    pub fn text_at(&self, view: View, rev: Rev) -> Result<Option<Content>, StoreError> {
+        let doc = view.doc();
+        let now = self.cached(doc);
+        if now.rev == rev {
+            return Ok(now.view(view));
+        }
+        let archive = self.store.archive_from(&mut self.cursor.lock(), doc, rev)?;
+        let Some(archive) = archive else { return Ok(None) };
+        let kind = &self.documents[place(doc)];
+        if let Some(text) = kind.archived_text(view, &archive) {
+            return Ok(Some(Content::from(text)));
+        }
+        let state = kind.decode(&archive).map_err(|reason| StoreError::History {
+            doc: doc.as_str(),
+            rev: rev.0,
+            reason,
+        })?;
+        Ok(state.view(view))
     }
 
     /// Which revision last touched each line of `view`, by its text in the newest revision on

@@ -204,6 +204,10 @@ impl Documents for FakeDocs {
         Ok(self.at(doc, rev)?.map(|v| v.mtime))
     }
 
+    fn text_at(&self, view: View, rev: Rev) -> Result<Option<Content>, StoreError> {
+        Ok(self.at(view.doc(), rev)?.and_then(|v| v.view(view)))
+    }
+
     fn numbers(
         &self,
         doc: DocId,
