@@ -1,6 +1,7 @@
 //! `instancefs blame`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::Write;
 use std::path::Path;
 
@@ -26,8 +27,8 @@ pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
     let lines = instance.live.blame(view, args.limit)?;
     let mut revisions: HashMap<Rev, Option<Revision>> = HashMap::new();
     for line in &lines {
-        if !revisions.contains_key(&line.rev) {
-            revisions.insert(line.rev, instance.store.revision(doc.id, line.rev)?);
+        if let Entry::Vacant(entry) = revisions.entry(line.rev) {
+            entry.insert(instance.store.revision(doc.id, line.rev)?);
         }
     }
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

@@ -86,8 +86,8 @@ impl News {
 /// One byte; when there is no room for it, the watcher has not read earlier ones, and they will
 /// do. Whether the watcher is still there.
 fn wake(stream: &mut UnixStream) -> bool {
-    match stream.write(b"\n") {
-        Ok(_) => true,
+    match stream.write_all(b"\n") {
+        Ok(()) => true,
         Err(e) => matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
     }
 }

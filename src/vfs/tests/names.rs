@@ -306,7 +306,7 @@ fn the_history_is_read_page_by_page_whatever_is_added_meanwhile() {
     loop {
         let page = w.tree.readdir(&who, dir, fh, offset).unwrap();
         // The kernel takes what fits its buffer and goes on from the last one that did.
-        let Some(last) = page.iter().take(100).last() else { break };
+        let Some(last) = page.iter().take(100).next_back() else { break };
         offset = last.next;
         names.extend(page.iter().take(100).map(|e| e.name.clone()));
         if names.len() < 1_000 {
