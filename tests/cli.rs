@@ -5,6 +5,8 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -216,7 +218,11 @@ fn an_interrupted_init_is_repeated() {
     // Another directory does not go into half a store.
     fs::write(store.join(".instancefs-step"), journal.to_string()).unwrap();
     fs::create_dir(place.path("other")).unwrap();
-    assert_eq!(ifs(&place, &["init", "s", "--from", "other"]).code, 1);
+    for args in [&["init", "s", "--from", "other"][..], &["init", "s"], &["export", "whole", "s"]] {
+        let out = ifs(&place, args);
+        assert_eq!(out.code, 1, "{args:?}");
+        assert!(out.stderr.contains("repeat it (instancefs init s --from "), "{}", out.stderr);
+    }
 }
 
 #[test]
@@ -500,6 +506,34 @@ fn eject_is_repeated_after_an_interruption_at_any_step() {
 }
 
 #[test]
+fn killed_at_any_moment_adopt_and_eject_lose_nothing() {
+    let place = Place::new();
+    let dir = place.path("inst");
+    make_instance(&dir);
+    let before = contents(&dir);
+    let killed_after = |args: &[&str], millis: u64| {
+        let mut command = place.command(args);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(millis));
+        let _ = child.kill();
+        child.wait().unwrap();
+    };
+    for millis in [2, 5, 8, 11, 14, 17, 20, 25, 30, 40, 50] {
+        killed_after(&["adopt", "inst"], millis);
+        let out = ifs(&place, &["adopt", "inst"]);
+        assert_eq!(out.code, 0, "{millis}: {}", out.stderr);
+        assert_eq!(contents(&place.path("inst.store")), before, "{millis}");
+        assert_eq!(rows(&place.path("inst.store")).len(), 4, "{millis}");
+        killed_after(&["eject", "inst"], millis);
+        let out = ifs(&place, &["eject", "inst"]);
+        assert_eq!(out.code, 0, "{millis}: {}", out.stderr);
+        assert_eq!(contents(&dir), before, "{millis}");
+        assert_eq!(private_files(&dir), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn adopt_does_not_touch_what_is_in_the_way() {
     let place = Place::new();
     let dir = place.path("inst");
@@ -549,6 +583,6 @@ fn errors_are_one_line_and_show_control_characters() {
     let out = ifs(&place, &["status", "no\u{1b}[31m\nsuch"]);
     assert_eq!(out.code, 1);
     let first = out.stderr.lines().next().unwrap();
-    assert!(first.starts_with("instancefs: no\\x1b[31m\\nsuch: "), "{first}");
+    assert_eq!(first, "instancefs: no\\x1b[31m\\nsuch: No such file or directory");
     assert!(!out.stderr.contains('\u{1b}'));
 }

@@ -59,7 +59,7 @@ fn gone(pid: u32) -> bool {
 }
 
 fn is_mounted(at: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
     table.lines().any(|l| l.split(' ').nth(4) == at.to_str())
 }
 
@@ -100,6 +100,37 @@ fn mount_says_what_is_wrong_and_leaves_nothing() {
 }
 
 #[test]
+fn odd_names_are_mounted_and_found_again() {
+    use std::os::unix::ffi::OsStrExt;
+    let place = Place::new();
+    for name in ["a b", "a,b", "a\nb", "a\\040b", "a'\"b", "é"] {
+        let (store, mountpoint) = (format!("s{name}"), format!("m{name}"));
+        assert_eq!(ifs(&place, &["init", &store]).code, 0);
+        fs::create_dir(place.path(&mountpoint)).unwrap();
+        let out = ifs(&place, &["mount", &store, &mountpoint]);
+        assert_eq!(out.code, 0, "{name:?}: {}", out.stderr);
+        let status = ifs(&place, &["status", &mountpoint, "--json"]);
+        let status: Value = serde_json::from_str(&status.stdout).unwrap();
+        assert_eq!(status["store"].as_str(), place.path(&store).to_str());
+        assert_eq!(status["answers"], "yes");
+        let out = ifs(&place, &["unmount", &mountpoint]);
+        assert_eq!(out.code, 0, "{name:?}: {}", out.stderr);
+        let status = ifs(&place, &["status", &mountpoint, "--json"]);
+        assert_eq!(status.code, 1, "{name:?}: still mounted: {}", status.stdout);
+    }
+    let name = std::ffi::OsStr::from_bytes(b"s\xff");
+    let mut init = place.command(&["init"]);
+    init.arg(name);
+    assert_eq!(watch(init).code, 0);
+    fs::create_dir(place.path("m")).unwrap();
+    let mut mount = place.command(&["mount"]);
+    mount.arg(name).arg("m");
+    let out = watch(mount);
+    assert_eq!(out.code, 1);
+    assert!(out.stderr.contains("not UTF-8"), "{}", out.stderr);
+}
+
+#[test]
 fn one_daemon_serves_a_store() {
     let place = Place::new();
     let (_, mountpoint) = store(&place);
@@ -123,6 +154,10 @@ fn one_daemon_serves_a_store() {
     // A store whose lock another command holds.
     let out = ifs(&place, &["eject", "s"]);
     assert_eq!(out.code, 3, "{}", out.stderr);
+    // A mount that adopt did not make is not taken away by eject.
+    let out = ifs(&place, &["eject", "m"]);
+    assert_eq!(out.code, 1, "{}", out.stderr);
+    assert!(is_mounted(&mountpoint));
     unmount(&place);
     assert!(!is_mounted(&mountpoint));
     assert!(gone(pid));
@@ -150,7 +185,7 @@ fn the_daemon_is_on_its_own() {
         assert_eq!(sh(&place, &format!("stat m/{name}")).code, 1);
     }
     assert!(!sh(&place, "ls -a m").stdout.contains(".instancefs"));
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = String::from_utf8_lossy(&fs::read("/proc/self/mountinfo").unwrap()).into_owned();
     let line = table.lines().find(|l| l.split(' ').nth(4) == mountpoint.to_str()).unwrap();
     assert!(line.contains("nosuid,nodev") && line.contains("fuse.instancefs"), "{line}");
     assert!(line.contains(store.to_str().unwrap()) && !line.contains("allow_other"), "{line}");
@@ -166,22 +201,17 @@ fn the_daemon_is_on_its_own() {
 }
 
 #[test]
-fn unmount_names_who_keeps_it_busy() {
+fn unmount_leaves_whoever_is_inside_and_names_them() {
     let place = Place::new();
     let (_, mountpoint) = store(&place);
     mount(&place);
     let mut user = Command::new("sleep").arg("60").current_dir(&mountpoint).spawn().unwrap();
     let out = ifs(&place, &["unmount", "m"]);
-    let forced = ifs(&place, &["unmount", "m", "--force"]);
     user.kill().unwrap();
     user.wait().unwrap();
-    assert_eq!(out.code, 3, "{}", out.stderr);
-    assert!(
-        out.stderr.contains(&format!("busy, in use by {} (sleep)", user.id())),
-        "{}",
-        out.stderr
-    );
-    assert_eq!(forced.code, 0, "{}", forced.stderr);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    let named = format!("was still used by {} (sleep)", user.id());
+    assert!(out.stderr.contains(&named), "{}", out.stderr);
     assert!(!is_mounted(&mountpoint));
 }
 
@@ -267,6 +297,55 @@ fn files_edited_while_not_mounted_are_merged() {
     mount(&place);
     assert!(read(&place, "m/missions.md").contains("- later"));
     unmount(&place);
+}
+
+#[test]
+fn a_file_edited_beside_the_mount_is_merged_at_the_end() {
+    let place = Place::new();
+    let (store, _) = store(&place);
+    mount(&place);
+    sh(&place, "echo '{\"a\": 1, \"b\": 1}' > m/config.json");
+    unmount(&place);
+    mount(&place);
+    sh(&place, "jq '.a = 2' m/config.json > t && mv t m/config.json");
+    fs::write(store.join("config.json"), "{\"a\": 1, \"b\": 5}\n").unwrap();
+    let out = unmount(&place);
+    assert!(out.stderr.contains("config.json was edited in the store: merged"), "{}", out.stderr);
+    let text = fs::read(store.join("config.json")).unwrap();
+    let json: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!(json, serde_json::json!({ "a": 2, "b": 5 }));
+}
+
+#[test]
+fn a_stopped_daemon_keeps_nobody_waiting_for_good() {
+    let place = Place::new();
+    store(&place);
+    mount(&place);
+    let pid = daemon(&place);
+    kill(pid, "-STOP");
+    let status = ifs(&place, &["status", "s", "--json"]);
+    let second = ifs(&place, &["mount", "s", "m"]);
+    kill(pid, "-CONT");
+    let status: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_eq!(status["answers"], "silent");
+    assert_eq!(status["held_by"]["pid"], pid);
+    assert_eq!(second.code, 3, "{}", second.stderr);
+    unmount(&place);
+}
+
+#[test]
+fn a_lazily_unmounted_mount_is_left_when_asked() {
+    let place = Place::new();
+    let (store, mountpoint) = store(&place);
+    mount(&place);
+    let pid = daemon(&place);
+    fs::write(mountpoint.join("f"), "x").unwrap();
+    let open = fs::File::open(mountpoint.join("f")).unwrap();
+    assert_eq!(sh(&place, "umount -l m").code, 0);
+    let out = ifs(&place, &["unmount", store.to_str().unwrap()]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(gone(pid));
+    drop(open);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod kernel;
 mod python;
 pub mod samples;
 mod shell;
+pub mod told;
 
 pub use actor::{Actor, Ran, Running};
 pub use binary::{instancefs, programs_dir, require_fuse};

@@ -102,7 +102,8 @@ pub struct Init {
 #[command(after_help = "\
 Returns 0 when the mount answers. Otherwise nothing is left mounted. A dead mount of ours at
 that place is cleaned away first. One daemon serves a store: a second one is told the pid of
-the first and exits 3. SIGTERM and SIGINT unmount and write the documents out.
+the first and exits 3. SIGTERM and SIGINT unmount and write the documents out. The log is
+.instancefs-log in the store; INSTANCEFS_LOG=debug, warn ... sets how much is in it.
 
 Examples:
   instancefs mount ~/state ~/instance
@@ -130,17 +131,18 @@ pub struct Mount {
 /// Arguments of `unmount`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Waits until the daemon has written the documents out and ended. A mount that programs still
-use is left alone, and they are named. A dead mount is cleaned away.
+Waits until the daemon has written the documents out and ended. Programs that still use the
+mount are named; what they have not saved is kept as NAME.unsaved-PID. A dead mount is cleaned
+away.
 
 Examples:
   instancefs unmount ~/instance
-  instancefs unmount ~/instance --force    also while programs use it")]
+  instancefs unmount ~/instance --force    also when the daemon does not answer")]
 pub struct Unmount {
     /// The mount point, or the store [default: as -C]
     pub mountpoint: Option<PathBuf>,
-    /// Also while programs use it; what they have not saved goes to NAME.unsaved-PID
-    #[arg(long, visible_alias = "lazy")]
+    /// Also when the daemon does not answer: the mount is taken away without it
+    #[arg(long)]
     pub force: bool,
 }
 

@@ -78,7 +78,27 @@ fn markdown() -> String {
     let options = clap_markdown::MarkdownOptions::new()
         .title("instancefs commands".to_owned())
         .show_footer(false);
-    clap_markdown::help_markdown_custom::<Cli>(&options)
+    fence_examples(&clap_markdown::help_markdown_custom::<Cli>(&options))
+}
+
+/// The lines of examples as code, which in a help text are only indented.
+fn fence_examples(markdown: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for line in markdown.lines() {
+        let example = line.strip_prefix("  ").filter(|_| inside);
+        if inside && example.is_none() {
+            out.push_str("```\n");
+            inside = false;
+        }
+        out.push_str(example.unwrap_or(line));
+        out.push('\n');
+        if line == "Examples:" {
+            out.push_str("\n```sh\n");
+            inside = true;
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -56,10 +56,29 @@ pub fn failure(failure: &Failure) {
         return;
     }
     let mut err = std::io::stderr().lock();
-    let _ = writeln!(err, "instancefs: {}", shown(&failure.message));
+    let _ = writeln!(err, "instancefs: {}", shown(&without_numbers(&failure.message)));
     if let Some(hint) = &failure.hint {
         let _ = writeln!(err, "  hint: {}", shown(hint));
     }
+}
+
+/// Without the numbers that the standard library adds: `(os error 2)`.
+fn without_numbers(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, after)) = rest.split_once(" (os error ") {
+        let digits = after.trim_start_matches(|c: char| c.is_ascii_digit());
+        out.push_str(before);
+        match digits.strip_prefix(')') {
+            Some(tail) if digits.len() < after.len() => rest = tail,
+            _ => {
+                out.push_str(" (os error ");
+                rest = after;
+            }
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 /// `1 file`, `2 files`.
@@ -75,6 +94,15 @@ mod tests {
     fn shows_what_would_act_on_a_terminal() {
         assert_eq!(shown("a\x1b[31mb\u{9b}c\nd\te"), "a\\x1b[31mb\\x9bc\\nd\\te");
         assert_eq!(shown("x\u{202e}y ✅ é"), "x\\u{202e}y ✅ é");
+    }
+
+    #[test]
+    fn leaves_out_the_numbers_of_errors() {
+        let missing = "x: No such file or directory";
+        assert_eq!(without_numbers(&format!("{missing} (os error 2)")), missing);
+        for same in ["a (os error x) b", "a (os error ", "(os error 2)"] {
+            assert_eq!(without_numbers(same), same);
+        }
     }
 
     #[test]

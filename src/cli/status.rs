@@ -14,7 +14,7 @@ use crate::daemon::mounts::{self, Liveness};
 use crate::daemon::{DaemonError, lock, status};
 
 /// How long the daemon may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub fn run(args: &Status, instance: Option<&Path>) -> Result<()> {
@@ -42,12 +42,13 @@ pub fn run(args: &Status, instance: Option<&Path>) -> Result<()> {
 fn ask(store: &Path) -> Result<Option<Value>> {
     let Some(mut daemon) = Connection::open(store) else { return Ok(None) };
     daemon.ask(&Request::Status)?;
-    match daemon.answer(PATIENCE)? {
-        Some(Answer::Status { status }) => Ok(Some(status)),
-        Some(Answer::Failed { message }) => {
+    match daemon.answer(PATIENCE) {
+        Ok(Some(Answer::Status { status })) => Ok(Some(status)),
+        Ok(Some(Answer::Failed { message })) => {
             Err(DaemonError::Daemon { path: store.to_owned(), message }.into())
         }
-        _ => Ok(None),
+        // It has just ended, or it is stopped: what the store says is said without it.
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 

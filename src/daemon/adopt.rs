@@ -15,7 +15,7 @@ use super::import::{self, Imported};
 use super::instance::{Instance, is_store};
 use super::journal::{Doing, Journal, Marker, remove};
 use super::lock::StoreLock;
-use super::{copy, mounts, names, users, writeout};
+use super::{copy, mounts, names, users, whole, writeout};
 
 /// What `adopt` did.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub fn adopt(dir: &Path) -> Result<Adopted> {
         (Some(Journal { doing: Doing::Adopt, .. }), Side::Empty) => {}
         _ => return Err(in_the_way(&store, "it is in the way of the new store")),
     }
-    if journal.is_none() && matches!(Marker::read(dir)?, Some(_)) && is_store(dir) {
+    if journal.is_none() && Marker::read(dir)?.is_some() && is_store(dir) {
         return Err(in_the_way(dir, "is a store already; mount it at another directory"));
     }
 
@@ -172,7 +172,7 @@ pub fn eject(dir: &Path, purge: bool) -> Result<Ejected> {
     if purge {
         purge_tables(&store)?;
     }
-    copy::sync_all(&store)?;
+    whole::sync_all(&store)?;
     if store != dir {
         // A directory may take the place of an empty one: `dir` exists all the time.
         std::fs::rename(&store, dir).map_err(io(dir, "cannot rename the store to"))?;
@@ -270,7 +270,7 @@ fn make_like(dir: &Path, meta: &std::fs::Metadata) -> Result<()> {
 }
 
 fn sync_parent(dir: &Path) -> Result<()> {
-    copy::sync_dir(dir.parent().unwrap_or(Path::new("/")))
+    whole::sync_dir(dir.parent().unwrap_or(Path::new("/")))
 }
 
 fn missing(dir: &Path) -> DaemonError {

@@ -10,7 +10,7 @@ use super::copy::{self, Choice, Copied};
 use super::error::{DaemonError, Result, io};
 use super::instance::{Instance, expect_store};
 use super::journal::{Doing, Journal};
-use super::{names, writeout};
+use super::{names, whole, writeout};
 use crate::model::View;
 
 /// Copies the instance in `store` to `to`, a directory that is missing, empty, or left by an
@@ -37,7 +37,7 @@ pub fn export(store: &Path, to: &Path) -> Result<Copied> {
     keep_files_of_names(store, &to)?;
     writeout::write_out(&instance)?;
     drop(instance);
-    copy::sync_all(&to)?;
+    whole::sync_all(&to)?;
     Journal::done(&to)?;
     Ok(copied)
 }
@@ -62,9 +62,16 @@ pub(super) fn prepare(dir: &Path, journal: &Journal) -> Result<PathBuf> {
             std::fs::set_permissions(dir, private).map_err(io(dir, "cannot set the mode of"))?;
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            let mut entries = std::fs::read_dir(dir).map_err(io(dir, "cannot use"))?;
-            if entries.next().is_some() && Journal::read(dir)?.as_ref() != Some(journal) {
-                let reason = "the directory is not empty".to_owned();
+            let found = Journal::read(dir)?;
+            let reason = match &found {
+                Some(found) if found == journal => None,
+                Some(found) => Some(format!(
+                    "another command was interrupted here; repeat it ({}) or remove the directory",
+                    found.command(dir)
+                )),
+                None => holds_files(dir)?.then(|| "the directory is not empty".to_owned()),
+            };
+            if let Some(reason) = reason {
                 return Err(DaemonError::InTheWay { path: dir.to_owned(), reason });
             }
         }
@@ -72,6 +79,13 @@ pub(super) fn prepare(dir: &Path, journal: &Journal) -> Result<PathBuf> {
     }
     journal.write(dir)?;
     dir.canonicalize().map_err(io(dir, "cannot read"))
+}
+
+/// Whether there is anything but a private file, which a run that was interrupted before its
+/// first step was on record may have left.
+fn holds_files(dir: &Path) -> Result<bool> {
+    let entries = std::fs::read_dir(dir).map_err(io(dir, "cannot use"))?;
+    Ok(entries.flatten().any(|entry| !names::is_private(&entry.file_name())))
 }
 
 /// Databases are copied through SQLite, what accompanies them is made anew by it.

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use self::pair::config_pair;
-use super::copy::{self, Copied, Like, write_whole};
+use super::copy::{self, Copied};
 use super::error::{DaemonError, Result, io};
 use super::export::{databases, left_to_database_copy, prepare};
 use super::instance::Instance;
 use super::journal::{Doing, Journal, Marker};
+use super::whole::{self, Like, write_whole};
 use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, mounts, names};
 use crate::documents::live::{SaveError, SaveRequest};
@@ -127,7 +128,7 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
     }
     let mut imported = in_place(&store, from.as_deref())?;
     imported.copied = copied;
-    copy::sync_all(&store)?;
+    whole::sync_all(&store)?;
     Journal::done(&store)?;
     drop(lock);
     Ok(Some(imported))
@@ -290,14 +291,15 @@ fn settle_file(instance: &Instance, view: View) -> Result<()> {
     Ok(())
 }
 
-/// Whether `missions.md` was written after the last change of the database.
+/// Whether `missions.md` was written after the last change of the database, or in the same tick
+/// of the file system's clock.
 fn newer_than_database(dir: &Path) -> Result<bool> {
     let time = |name: &str| -> Option<SystemTime> {
         std::fs::metadata(dir.join(name)).and_then(|m| m.modified()).ok()
     };
     let database =
         [DB_NAME.to_owned(), format!("{DB_NAME}-wal")].iter().filter_map(|n| time(n)).max();
-    Ok(time(View::MissionsMd.name()) > database)
+    Ok(time(View::MissionsMd.name()) >= database)
 }
 
 /// A document's file; a symlink is followed here: what it leads to becomes the document.

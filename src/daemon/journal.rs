@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::copy::{Like, write_whole};
 use super::error::{DaemonError, Result, io};
 use super::names;
+use super::whole::{Like, write_whole};
 
 /// A command of several steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +41,20 @@ impl Journal {
     /// Of a command with another directory.
     pub fn of(doing: Doing, other: Option<&Path>) -> Journal {
         Journal { doing, other: other.map(Path::to_owned), purge: false }
+    }
+
+    /// What was typed, or as good, to name it to a person. `dir` is where the journal lies.
+    pub fn command(&self, dir: &Path) -> String {
+        let (dir, other) = (dir.display(), self.other.as_deref().map(Path::display));
+        match (self.doing, other) {
+            (Doing::Init, Some(from)) => format!("instancefs init {dir} --from {from}"),
+            (Doing::Init, None) => format!("instancefs init {dir}"),
+            (Doing::Adopt, _) => format!("instancefs adopt {dir}"),
+            (Doing::Eject, Some(other)) => format!("instancefs eject {other}"),
+            (Doing::Eject, None) => format!("instancefs eject {dir}"),
+            (Doing::Export, Some(store)) => format!("instancefs export {store} {dir}"),
+            (Doing::Export, None) => "instancefs export".to_owned(),
+        }
     }
 
     /// The journal in this directory, `None` when no command is unfinished there.

@@ -1,5 +1,6 @@
 //! The asking side of `unmount`.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,19 +12,18 @@ use super::{lock, mounts, users};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes the mount away and waits until its daemon has ended. Returns what did not go as it
-/// should, one line each. A dead mount is cleaned away. Without `force` a mount that is used
-/// stays ([`DaemonError::Busy`]).
-pub fn unmount(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<String>> {
+/// should, one line each. A dead mount is cleaned away. Unless `used` is allowed a mount that
+/// programs use stays ([`DaemonError::Busy`]); with `silent` a mount whose daemon does not
+/// answer is taken away without it.
+pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Result<Vec<String>> {
     let Some(mut daemon) = Connection::open(store) else {
-        return without_daemon(store, mountpoint, force);
+        return without_daemon(store, mountpoint, silent);
     };
-    daemon.ask(&Request::Unmount { force })?;
-    let silent =
-        |message: &str| DaemonError::Silent { path: store.to_owned(), message: message.to_owned() };
-    let mut left = None;
+    daemon.ask(&Request::Unmount { force: used })?;
+    let (mut left, mut process) = (None, None);
     loop {
         match daemon.answer(PATIENCE)? {
-            Some(Answer::Leaving { .. }) => {}
+            Some(Answer::Leaving { pid }) => process = open_process(pid),
             Some(Answer::Left { warnings }) => left = Some(warnings),
             Some(Answer::Busy) => {
                 let pids = users::of(mountpoint);
@@ -36,10 +36,14 @@ pub fn unmount(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<Strin
             None => break,
         }
     }
+    // It ended by itself, or was ended, before it could answer.
     let Some(warnings) = left else {
-        return Err(silent("the daemon ended before the documents were written out"));
+        return without_daemon(store, mountpoint, silent);
     };
     wait_until_free(store)?;
+    if let Some(process) = process {
+        wait_for_end(&process);
+    }
     Ok(warnings)
 }
 
@@ -77,6 +81,18 @@ fn wait_until_free(store: &Path) -> Result<()> {
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
+}
+
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).ok()?)?;
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+/// Waits for the end of a process that has given the store back, so that it is only a moment.
+fn wait_for_end(process: &OwnedFd) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let patience = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let _ = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&patience));
 }
 
 /// Fails unless a mount may be put there: an existing, empty directory without a mount of ours

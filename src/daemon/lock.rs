@@ -22,9 +22,9 @@ pub struct Holder {
     pub pid: u32,
     /// What it does: `served` or `being changed`, to be read with "by process N".
     pub what: String,
-    /// Where the store is mounted by it.
+    /// Where the store is mounted by it, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mountpoint: Option<PathBuf>,
+    pub mountpoint: Option<String>,
 }
 
 /// The right to change a store. Given back when dropped.
@@ -54,10 +54,13 @@ impl StoreLock {
                     return Ok(lock);
                 }
                 Ok(()) => continue,
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let now = Instant::now();
+                    if now >= until && (now >= until + DYING || !dying(read_holder(&path).pid)) {
+                        return Err(held(store, &path));
+                    }
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(store, &path)),
                 Err(e) => return Err(io(&path, "cannot lock")(e)),
             }
         }
@@ -68,7 +71,7 @@ impl StoreLock {
         let holder = Holder {
             pid: std::process::id(),
             what: what.to_owned(),
-            mountpoint: mountpoint.map(Path::to_owned),
+            mountpoint: mountpoint.map(|m| m.to_string_lossy().into_owned()),
         };
         let path = self.store.join(names::LOCK);
         let mut line = serde_json::to_vec(&holder).unwrap_or_default();
@@ -93,14 +96,44 @@ impl Drop for StoreLock {
     }
 }
 
-/// Who holds the store now; `None` when nobody does.
+/// Who holds the store now; `None` when nobody does. Waits a while for one that is dying.
 pub fn holder(store: &Path) -> Option<Holder> {
     let path = store.join(names::LOCK);
     let file = File::open(&path).ok()?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Some(read_holder(&path)),
-        _ => None,
+    let until = Instant::now() + DYING;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let holder = read_holder(&path);
+                if Instant::now() >= until || !dying(holder.pid) {
+                    return Some(holder);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            _ => return None,
+        }
     }
+}
+
+/// How long a holder may take from the signal that kills it to its end: its open files, and so
+/// the lock, are given back last.
+const DYING: Duration = Duration::from_secs(10);
+
+/// Whether a process is killed but not gone. Reads only what can be read at any time.
+fn dying(pid: u32) -> bool {
+    if pid == 0 {
+        return false;
+    }
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return true;
+    };
+    let field = |name: &str| {
+        status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim()
+    };
+    let kill = 1u64 << (libc::SIGKILL - 1);
+    let pending =
+        |name: &str| u64::from_str_radix(field(name), 16).is_ok_and(|set| set & kill != 0);
+    field("State").starts_with(['Z', 'X']) || pending("ShdPnd") || pending("SigPnd")
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -110,6 +143,7 @@ fn open(path: &Path) -> Result<File> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .map_err(io(path, "cannot open"))
 }
@@ -127,7 +161,7 @@ fn held(store: &Path, path: &Path) -> DaemonError {
         store: store.to_owned(),
         what: holder.what,
         pid: holder.pid,
-        mountpoint: holder.mountpoint,
+        mountpoint: holder.mountpoint.map(PathBuf::from),
     }
 }
 
@@ -188,5 +222,17 @@ mod tests {
         drop(first);
         let second = StoreLock::take(dir.path()).unwrap();
         assert!(same_file(&second.file, &dir.path().join(names::LOCK)));
+    }
+
+    #[test]
+    fn a_symlink_in_place_of_the_lock_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = dir.path().join("outside");
+        std::fs::write(&outside, "precious").unwrap();
+        let store = dir.path().join("s");
+        std::fs::create_dir(&store).unwrap();
+        std::os::unix::fs::symlink(&outside, store.join(names::LOCK)).unwrap();
+        assert!(matches!(StoreLock::take(&store), Err(DaemonError::Io { .. })));
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "precious");
     }
 }

@@ -47,6 +47,7 @@ impl BoundedLog {
             .append(true)
             .create(true)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(path)
             .map_err(io(path, "cannot open"))?;
         let size = file.metadata().map_err(io(path, "cannot look at"))?.len();

@@ -17,12 +17,15 @@ pub mod logging;
 pub mod mounted;
 pub mod mounts;
 pub mod names;
+mod outside;
 mod ports;
 pub mod ready;
 pub mod serve;
 pub mod status;
 pub mod users;
+mod watchers;
 pub mod watching;
+pub mod whole;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};

@@ -19,14 +19,11 @@ pub const LOG: &str = ".instancefs-log";
 /// That this directory is a store, and since when.
 pub const MARKER: &str = ".instancefs-store";
 
-/// What was written out at the last unmount (R11).
-pub const WRITTEN: &str = ".instancefs-written";
-
 /// The step at which `init`, `adopt` or `eject` stands; gone when it is done.
 pub const JOURNAL: &str = ".instancefs-step";
 
 /// The database. It is not private: other programs open it.
-pub const DATABASE: &str = "missions.db";
+pub use crate::store::DB_NAME as DATABASE;
 
 /// Whether this is the name of a private file in the root of a store.
 pub fn is_private(name: &OsStr) -> bool {

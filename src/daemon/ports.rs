@@ -1,61 +1,12 @@
-//! What the tree asks for (`vfs::ports`), answered by the live documents, the store and the
-//! plain files.
+//! What the tree asks of its memory (`vfs::ports`), answered by the store.
 
 use std::sync::Arc;
 
-use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
-use crate::documents::{Content, Version};
-use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
+use crate::model::{Actor, DocId, Refusal, Stamp, View};
 use crate::store::{NameRow, SeenRow, Store, StoreError};
-use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
+use crate::vfs::ports::{KeptLook, KeptName, Memory};
 
 type Answer<T> = std::result::Result<T, StoreError>;
-
-/// The documents as the tree sees them.
-pub struct LiveDocuments(pub Arc<Live>);
-
-impl Documents for LiveDocuments {
-    fn current(&self, doc: DocId) -> Answer<Arc<Version>> {
-        self.0.current(doc)
-    }
-
-    fn cached(&self, doc: DocId) -> Arc<Version> {
-        self.0.cached(doc)
-    }
-
-    fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError> {
-        self.0.save(request)
-    }
-
-    fn sync(&self) -> Answer<()> {
-        self.0.sync()
-    }
-
-    fn at(&self, doc: DocId, rev: Rev) -> Answer<Option<Arc<Version>>> {
-        self.0.at(doc, rev)
-    }
-
-    fn made(&self, doc: DocId, rev: Rev) -> Answer<Option<Stamp>> {
-        self.0.store().made(doc, rev)
-    }
-
-    fn text_at(&self, view: View, rev: Rev) -> Answer<Option<Content>> {
-        self.0.text_at(view, rev)
-    }
-
-    fn numbers(&self, doc: DocId, after: Rev, limit: usize) -> Answer<Vec<(Rev, Stamp)>> {
-        self.0.store().numbers(doc, after, limit)
-    }
-
-    fn believe(
-        &self,
-        view: View,
-        text: &[u8],
-        rev: Rev,
-    ) -> std::result::Result<Arc<Version>, SaveError> {
-        self.0.believe(view, text, rev)
-    }
-}
 
 /// What outlives the daemon, in the store.
 pub struct StoreMemory {

@@ -57,7 +57,13 @@ pub enum Event {
 /// The real path of a store.
 pub fn store_path(path: &Path) -> Result<PathBuf> {
     expect_store(path)?;
-    path.canonicalize().map_err(io(path, "cannot read"))
+    let real = path.canonicalize().map_err(io(path, "cannot read"))?;
+    // The table of mounts, in which commands look for the store, is given a text.
+    if real.to_str().is_none() {
+        let reason = "a store whose path is not UTF-8 cannot be mounted".to_owned();
+        return Err(DaemonError::InTheWay { path: real, reason });
+    }
+    Ok(real)
 }
 
 /// The real path of a mount point, which may be a dead mount.
@@ -79,7 +85,7 @@ pub fn check(settings: &Settings) -> Result<()> {
             store: settings.store.clone(),
             what: holder.what,
             pid: holder.pid,
-            mountpoint: holder.mountpoint,
+            mountpoint: holder.mountpoint.map(PathBuf::from),
         });
     }
     leave::make_room(&settings.mountpoint, &settings.store)
@@ -201,6 +207,9 @@ fn end(
     }
     if let Err(e) = writeout::write_out(&instance) {
         warnings.push(format!("not everything was written out: {e}"));
+    }
+    if let Err(e) = instance.live.maintain() {
+        log::warn!("housekeeping: {e}");
     }
     if let Err(e) = instance.live.sync() {
         warnings.push(format!("not synced: {e}"));

@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::copy::{Like, write_whole};
 use super::error::{Result, io};
 use super::instance::Instance;
+use super::whole::{Like, write_whole};
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{Actor, Clock, Refusal, SystemClock, Via, View};

@@ -1,8 +1,8 @@
 //! fuser's `Filesystem` on a [`Layer`]: decode, call, reply. Nothing else.
 //!
-//! What may take long runs in the pool: whatever can commit a save (everything on documents,
-//! and for plain files flush, fsync and rename), in order within a handle. The rest runs in
-//! the event loops. Handles and nodes of plain files are known by their numbers
+//! What may take long runs in the pool: whatever can commit a save (everything but reading on
+//! documents, and for plain files flush, fsync and rename), in order within a handle. The
+//! rest runs in the event loops. Handles and nodes of plain files are known by their numbers
 //! ([`plain::HANDLE_LIMIT`], [`plain::FIRST_NODE`]).
 
 use std::ffi::OsStr;
@@ -13,15 +13,16 @@ use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo,
-    IoctlFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, PollEvents, PollFlags,
-    PollNotifier, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request,
+    TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Core, Place, at_node, is_plain, on_handle};
+use super::calls::{Core, Place, at_node, for_reading, is_plain, is_reader, on_handle};
 use super::convert;
 use super::negotiate::negotiate;
+use super::polls::Polls;
 use super::pool::Pool;
 use super::reply;
 use super::stats::{Op, Stats};
@@ -30,11 +31,12 @@ use crate::vfs::{Layer, SetAttr};
 /// A layer as fuser's file system.
 pub struct Adapter<L: Layer + ?Sized> {
     core: Arc<Core<L>>,
+    polls: Arc<Polls>,
 }
 
 impl<L: Layer + ?Sized + 'static> Adapter<L> {
-    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool) -> Adapter<L> {
-        Adapter { core: Arc::new(Core { stats, pool, layer }) }
+    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool, polls: Arc<Polls>) -> Self {
+        Adapter { core: Arc::new(Core::new(layer, stats, pool)), polls }
     }
 }
 
@@ -187,7 +189,11 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
         let work = move |l: &L| l.open(&who, ino.0, flags.0);
-        self.core.run(at_node(ino), Op::Open, work, reply::opened(reply, flags));
+        let place = match at_node(ino) {
+            Place::Pool if is_reader(flags) => Place::Mostly,
+            place => place,
+        };
+        self.core.run(place, Op::Open, work, reply::opened(reply, flags));
     }
 
     fn create(
@@ -219,7 +225,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.read(&who, ino.0, fh.0, offset, size);
-        self.core.run(on_handle(fh), Op::Read, work, reply::data(reply, size));
+        self.core.run(for_reading(fh), Op::Read, work, reply::data(reply, size));
     }
 
     fn write(
@@ -274,9 +280,9 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        // A reader of a plain file has nothing pending (its flush is not even sent).
-        let reader = is_plain(fh) && flags.acc_mode() == OpenAccMode::O_RDONLY;
-        let place = if reader { Place::Here } else { Place::After(fh.0) };
+        self.polls.forget(fh.0);
+        // A reader has nothing to commit (its flush is not even sent).
+        let place = if is_reader(flags) { for_reading(fh) } else { Place::After(fh.0) };
         self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
     }
 
@@ -309,20 +315,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let filled = self.core.call(Op::ReadDir, |l| {
-            let mut at = offset.cast_signed();
-            loop {
-                let entries = l.readdir(&who, ino.0, fh.0, at)?;
-                if entries.is_empty() {
-                    return Ok(());
-                }
-                for e in &entries {
-                    let kind = convert::file_type(e.kind);
-                    if reply.add(INodeNo(e.ino), e.next.cast_unsigned(), kind, &e.name) {
-                        return Ok(());
-                    }
-                    at = e.next;
-                }
-            }
+            reply::fill(&mut reply, offset, |at| l.readdir(&who, ino.0, fh.0, at))
         });
         match filled {
             Ok(()) => reply.ok(),
@@ -359,12 +352,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
         let who = convert::caller(req);
-        match self.core.call(Op::StatFs, |l| l.statfs(&who, ino.0)) {
-            Ok(s) => reply.statfs(
-                s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.namelen, s.frsize,
-            ),
-            Err(e) => reply.error(e),
-        }
+        reply::statfs(reply)(self.core.call(Op::StatFs, |l| l.statfs(&who, ino.0)));
     }
 
     fn setxattr(
@@ -384,8 +372,10 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let who = convert::caller(req);
-        reply::xattr(reply, size, self.core.call(Op::GetXattr, |l| l.getxattr(&who, ino.0, name)));
+        let (who, name) = (convert::caller(req), name.to_owned());
+        let place = if at_node(ino) == Place::Here { Place::Here } else { Place::Mostly };
+        let work = move |l: &L| l.getxattr(&who, ino.0, &name);
+        self.core.run(place, Op::GetXattr, work, move |answer| reply::xattr(reply, size, answer));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
@@ -423,15 +413,19 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn poll(
         &self,
         _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _ph: PollNotifier,
+        ino: INodeNo,
+        fh: FileHandle,
+        ph: PollNotifier,
         _events: PollEvents,
-        _flags: PollFlags,
+        flags: PollFlags,
         reply: ReplyPoll,
     ) {
-        // The kernel stops asking and says "ready", as for any regular file.
-        reply.error(Errno::ENOSYS);
+        let place = if is_plain(fh) { Place::Here } else { Place::Pool };
+        if place == Place::Pool && flags.contains(PollFlags::FUSE_POLL_SCHEDULE_NOTIFY) {
+            self.polls.wait(ino.0, fh.0, ph);
+        }
+        let work = move |l: &L| l.has_news(ino.0, fh.0);
+        self.core.run(place, Op::Poll, work, reply::polled(reply));
     }
 
     fn fallocate(
@@ -460,7 +454,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         self.core.run(
-            on_handle(fh),
+            for_reading(fh),
             Op::Lseek,
             move |l| l.lseek(&who, ino.0, fh.0, offset, whence),
             move |answer| match answer {

@@ -3,9 +3,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use fuser::{Errno, FileHandle, INodeNo};
+use fuser::{Errno, FileHandle, INodeNo, OpenAccMode, OpenFlags};
 
 use super::errno;
 use super::pool::Pool;
@@ -21,6 +22,9 @@ pub(super) type Answer<T> = std::result::Result<T, Errno>;
 pub(super) enum Place {
     /// In the event loop: it never waits for long.
     Here,
+    /// In the event loop, or in the pool while too many event loops are busy with the like: it
+    /// is quick as a rule, but may have to wait for a commit.
+    Mostly,
     /// In a thread of the pool.
     Pool,
     /// In a thread of the pool, after all earlier ones with this number (a handle's).
@@ -43,14 +47,36 @@ pub(super) fn on_handle(fh: FileHandle) -> Place {
     if is_plain(fh) { Place::Here } else { Place::After(fh.0) }
 }
 
+/// The place of reading through a handle. Beside what else the handle does: a read that must
+/// see a write is sent after the write's answer.
+pub(super) fn for_reading(fh: FileHandle) -> Place {
+    if is_plain(fh) { Place::Here } else { Place::Mostly }
+}
+
+/// Whether a handle that was opened with these flags only reads.
+pub(super) fn is_reader(flags: OpenFlags) -> bool {
+    flags.acc_mode() == OpenAccMode::O_RDONLY && flags.0 & libc::O_TRUNC == 0
+}
+
+/// Event loops. Several, so that a slow disk read does not hold up everybody else.
+pub(super) const EVENT_LOOPS: usize = 6;
+
+/// So many of them may be in an operation that could wait; the others stay free.
+const MAY_WAIT: usize = EVENT_LOOPS / 2;
+
 /// The parts that all handlers share.
 pub(super) struct Core<L: Layer + ?Sized> {
-    pub(super) stats: Arc<Stats>,
-    pub(super) pool: Pool,
-    pub(super) layer: Arc<L>,
+    waiting: AtomicUsize,
+    stats: Arc<Stats>,
+    pool: Pool,
+    layer: Arc<L>,
 }
 
 impl<L: Layer + ?Sized> Core<L> {
+    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool) -> Core<L> {
+        Core { waiting: AtomicUsize::new(0), stats, pool, layer }
+    }
+
     /// Calls the layer. A panic in it becomes `EIO`; locks that it held are free again
     /// (`parking_lot`).
     pub(super) fn call<T>(&self, op: Op, work: impl FnOnce(&L) -> Result<T>) -> Answer<T> {
@@ -85,6 +111,15 @@ impl<L: Layer + ?Sized + 'static> Core<L> {
     ) {
         let key = match place {
             Place::Here => return answer(self.call(op, work)),
+            Place::Mostly => {
+                if self.waiting.fetch_add(1, Ordering::Relaxed) < MAY_WAIT {
+                    answer(self.call(op, work));
+                    self.waiting.fetch_sub(1, Ordering::Relaxed);
+                    return;
+                }
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                None
+            }
             Place::Pool => None,
             Place::After(handle) => Some(handle),
         };
@@ -96,4 +131,69 @@ impl<L: Layer + ?Sized + 'static> Core<L> {
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&'static str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread::{self, ThreadId};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::vfs::Error;
+    use crate::vfs::plain::Plain;
+
+    fn core() -> Arc<Core<Plain>> {
+        let store = tempfile::tempdir().unwrap();
+        let layer = Arc::new(Plain::new(store.path()).unwrap());
+        Arc::new(Core::new(layer, Arc::default(), Pool::default()))
+    }
+
+    #[test]
+    fn a_panic_becomes_eio_and_an_error_its_errno() {
+        let core = core();
+        let answer: Answer<()> = core.call(Op::Read, |_| panic!("on purpose"));
+        assert_eq!(answer.unwrap_err().code(), libc::EIO);
+        let answer: Answer<()> = core.call(Op::Read, |_| Err(Error::TooBig));
+        assert_eq!(answer.unwrap_err().code(), libc::EFBIG);
+        assert_eq!(core.call(Op::Read, |_| Ok(7)).unwrap(), 7);
+        let row = core.stats.snapshot()[0];
+        assert_eq!((row.count, row.errors, core.stats.panics()), (3, 2, 1));
+    }
+
+    #[test]
+    fn only_some_event_loops_may_wait() {
+        let core = core();
+        let (entered, wait_entered) = channel();
+        let mut gates = Vec::new();
+        let mut loops = Vec::new();
+        for _ in 0..MAY_WAIT {
+            let (open, gate) = channel::<()>();
+            gates.push(open);
+            let (core, entered) = (Arc::clone(&core), entered.clone());
+            loops.push(thread::spawn(move || {
+                let work = move |_: &Plain| {
+                    let _ = entered.send(thread::current().id());
+                    let _ = gate.recv();
+                    Ok(())
+                };
+                core.run(Place::Mostly, Op::Read, work, |_| {});
+            }));
+        }
+        let inside: Vec<ThreadId> = wait_entered.iter().take(MAY_WAIT).collect();
+        assert!(loops.iter().all(|l| inside.contains(&l.thread().id())));
+        let ask = |place| {
+            let (tell, told) = channel();
+            let work = move |_: &Plain| Ok(thread::current().id());
+            core.run(place, Op::Read, work, move |id| {
+                let _ = tell.send(id);
+            });
+            told.recv_timeout(Duration::from_secs(10)).unwrap().unwrap()
+        };
+        assert_ne!(ask(Place::Mostly), thread::current().id());
+        assert_eq!(ask(Place::Here), thread::current().id());
+        drop(gates);
+        loops.into_iter().for_each(|l| l.join().unwrap());
+        assert_eq!(ask(Place::Mostly), thread::current().id());
+    }
 }

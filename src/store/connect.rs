@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::lockfile::Locking;
 use super::{Retention, StoreError, migrate};
 
 /// The database's name in the store.
@@ -72,6 +73,7 @@ pub struct Store {
     /// Closed last (fields are dropped in this order): only a connection that may write
     /// removes the WAL when it is the last one.
     pub(super) writer: Mutex<Writer>,
+    pub(super) locking: Locking,
     /// A gate waits for another program's lock, with the writer mutex held.
     pub(super) waiting: AtomicBool,
     /// Commits of this process.
@@ -141,6 +143,7 @@ impl Store {
             probe: Mutex::new(Probe { conn: probe, known: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),
+            locking: Locking::default(),
             waiting: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             synced: AtomicU64::new(0),

@@ -73,7 +73,9 @@ pub fn between(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Vec<u8> {
 }
 
 fn joined(chunks: &[&Arc<[u8]>]) -> Vec<u8> {
-    chunks.iter().flat_map(|c| c.iter().copied()).collect()
+    let mut out = Vec::with_capacity(chunks.iter().map(|c| c.len()).sum());
+    chunks.iter().for_each(|c| out.extend_from_slice(c));
+    out
 }
 
 /// The bytes after the change.
@@ -283,10 +285,28 @@ fn refine(old: &[u8], new: &[u8], o: Range<usize>, n: Range<usize>, out: &mut Ve
 /// Without the bytes that are equal at both ends.
 fn trim(old: &[u8], new: &[u8], o: Range<usize>, n: Range<usize>) -> (Range<usize>, Range<usize>) {
     let (a, b) = (&old[o.clone()], &new[n.clone()]);
-    let head = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let head = common(a, b);
     let (a, b) = (&a[head..], &b[head..]);
-    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count();
+    let tail = common_tail(a, b);
     (o.start + head..o.end - tail, n.start + head..n.end - tail)
+}
+
+/// Bytes that are compared at once.
+const BLOCK: usize = 128;
+
+/// How many bytes are equal at the beginning.
+fn common(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.chunks_exact(BLOCK).zip(b.chunks_exact(BLOCK));
+    let at = BLOCK * blocks.take_while(|(x, y)| x == y).count();
+    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+}
+
+/// How many bytes are equal at the end.
+fn common_tail(a: &[u8], b: &[u8]) -> usize {
+    let blocks = a.rchunks_exact(BLOCK).zip(b.rchunks_exact(BLOCK));
+    let at = BLOCK * blocks.take_while(|(x, y)| x == y).count();
+    let (a, b) = (&a[..a.len() - at], &b[..b.len() - at]);
+    at + a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
 }
 
 fn push(o: Range<usize>, n: Range<usize>, out: &mut Vec<Splice>) {

@@ -9,6 +9,10 @@ use rusqlite::{Connection, ErrorCode};
 use super::connect::{Store, Writer};
 use super::{MissionsLock, StoreError};
 
+/// The longest pause between two tries for another program's write lock. A try costs some
+/// microseconds; a program that commits without a break leaves only short gaps.
+const LOCK_POLL: Duration = Duration::from_millis(5);
+
 /// How long to wait for another program's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -201,7 +205,7 @@ impl<'s> Idle<'s> {
             }
             waiting.0.waiting.store(true, Ordering::Release);
             std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(Duration::from_millis(20));
+            pause = (pause * 2).min(LOCK_POLL);
         }
     }
 

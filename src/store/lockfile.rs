@@ -3,22 +3,59 @@
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use rustix::fs::{FlockOperation, flock};
 
 use super::connect::{LOCK_NAME, io};
 use super::{Store, StoreError};
 
+/// What this process does with the lock.
+#[derive(Debug, Default)]
+pub(super) struct Locking {
+    /// Held for one try, so that two threads that try do not take each other for strangers.
+    trying: Mutex<()>,
+    /// The lock is ours.
+    ours: Arc<AtomicBool>,
+}
+
 /// The lock, held until this is dropped.
 #[derive(Debug)]
 pub struct MissionsLock {
-    _file: File,
+    file: File,
+    ours: Arc<AtomicBool>,
+}
+
+impl Drop for MissionsLock {
+    fn drop(&mut self) {
+        // Closing the file unlocks too, but only after this, when it no longer counts as ours.
+        if let Err(e) = flock(&self.file, FlockOperation::Unlock) {
+            log::warn!("{LOCK_NAME} could not be unlocked before it is closed: {e}");
+        }
+        self.ours.store(false, Ordering::Release);
+    }
 }
 
 impl Store {
     /// Takes `missions.lock` if it is free; `None` when somebody else holds it. Never waits.
     ///
-    /// The file is opened anew each time, because another program may have replaced it, and
-    /// closing our descriptor is what releases the lock.
+    /// The file is opened anew each time, because another program may have replaced it.
     pub fn try_missions_lock(&self) -> Result<Option<MissionsLock>, StoreError> {
+        let _one = self.locking.trying.lock();
+        let Some(file) = self.try_lock_file()? else { return Ok(None) };
+        self.locking.ours.store(true, Ordering::Release);
+        Ok(Some(MissionsLock { file, ours: self.locking.ours.clone() }))
+    }
+
+    /// Whether another process holds `missions.lock` at this moment. Never waits.
+    pub fn missions_lock_is_theirs(&self) -> Result<bool, StoreError> {
+        let _one = self.locking.trying.lock();
+        Ok(!self.locking.ours.load(Ordering::Acquire) && self.try_lock_file()?.is_none())
+    }
+
+    fn try_lock_file(&self) -> Result<Option<File>, StoreError> {
         let path = self.dir().join(LOCK_NAME);
         let file = std::fs::OpenOptions::new()
             .read(true)
@@ -28,9 +65,8 @@ impl Store {
             .mode(0o600)
             .open(&path)
             .map_err(io(&path))?;
-        use rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        match rustix::fs::flock(&file, NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(MissionsLock { _file: file })),
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(None),
             Err(e) => Err(io(&path)(e.into())),
         }

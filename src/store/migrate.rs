@@ -8,10 +8,10 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::StoreError;
 
 /// All migrations, in order; number 1 is the first. Never edited, only added to.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/002_own.sql")];
+const MIGRATIONS: [&str; 1] = [include_str!("migrations/001_own.sql")];
 
 /// The tables shared with other programs; run at every open, creates what is missing.
-const SHARED: &str = include_str!("migrations/001_shared.sql");
+const SHARED: &str = include_str!("migrations/shared.sql");
 
 /// Columns that we need of a table which another program may have made.
 const NEEDED: [(&str, &[&str]); 4] = [

@@ -221,6 +221,25 @@ fn syncing_is_asked_for_once() {
 }
 
 #[test]
+fn missions_lock_is_ours_or_theirs_or_free() {
+    let (dir, store) = new_store();
+    let theirs = || store.missions_lock_is_theirs().unwrap();
+    assert!(!theirs());
+    let ours = store.try_missions_lock().unwrap();
+    assert!(ours.is_some() && !theirs());
+    assert!(store.try_missions_lock().unwrap().is_none());
+    drop(ours);
+    assert!(!theirs());
+    let file = std::fs::File::open(dir.path().join(LOCK_NAME)).unwrap();
+    use rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    rustix::fs::flock(&file, NonBlockingLockExclusive).unwrap();
+    assert!(theirs());
+    assert!(store.try_missions_lock().unwrap().is_none());
+    drop(file);
+    assert!(store.try_missions_lock().unwrap().is_some());
+}
+
+#[test]
 fn numbers_are_given_once() {
     let (dir, store) = new_store();
     assert_eq!(store.reserve("ino", 10).unwrap(), 1);

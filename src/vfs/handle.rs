@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::layer::{Error, Fh, Result};
 use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
-use crate::model::{Reason, Refusal, Stamp, View};
+use crate::model::{Reason, Refusal, Rev, Stamp, View};
 
 /// What a handle was opened for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +58,8 @@ pub struct DocHandle {
     pub uid: u32,
     /// When.
     pub opened: Stamp,
+    /// The revision that was current then.
+    pub opened_at: Rev,
     /// The name did not exist for the opener; it is there for the opener until release.
     pub created: bool,
     /// The version whose size the opener was told since the open.
@@ -78,6 +80,8 @@ pub struct Whole {
     pub bytes: Vec<u8>,
     /// The version that the text was patched into; `None` when it began empty.
     pub start: Option<Arc<Version>>,
+    /// It began as the text of a version: an edit in place, complete after each write.
+    pub in_place: bool,
 }
 
 /// The part of a handle that its own requests change.
@@ -184,14 +188,14 @@ impl State {
             };
             let mut bytes = content.map(|c| c.to_vec()).unwrap_or_default();
             bytes.append(fragment);
-            Whole { bytes, start: Some(start) }
+            Whole { bytes, start: Some(start), in_place: true }
         });
         &mut whole.bytes
     }
 
     /// The text is empty from here on and owes nothing to any version.
     pub fn empty(&mut self) {
-        self.whole = Some(Whole { bytes: Vec::new(), start: None });
+        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false });
         self.fragment.clear();
         self.overflow = false;
         self.killed = false;

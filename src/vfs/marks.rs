@@ -37,47 +37,62 @@ pub fn distance_of(version: &Version, view: View, text: &[u8]) -> u64 {
 }
 
 /// What a document is about: its lines without headers and comments, or the keys of a config.
-fn marks(doc: DocId, text: &[u8]) -> HashSet<u64> {
+pub struct Marks(HashSet<u64>);
+
+impl Marks {
+    /// The marks of a text.
+    pub fn of(doc: DocId, text: &[u8]) -> Marks {
+        let mut found = HashSet::new();
+        each(doc, text, |mark| {
+            found.insert(mark);
+            false
+        });
+        Marks(found)
+    }
+
+    /// Whether this text keeps at least one line or key of a version; a version without any has
+    /// nothing that could be removed, so that it is kept by every text.
+    pub fn keep_any(&self, version: &Version, view: View) -> bool {
+        let shown = version.view(view).map(|c| c.to_vec()).unwrap_or_default();
+        let mut none = true;
+        let kept = each(version.doc, &shown, |mark| {
+            none = false;
+            self.0.contains(&mark)
+        });
+        kept || none
+    }
+}
+
+/// Calls `f` with the marks of a text until it says that it has heard enough; whether it did.
+fn each(doc: DocId, text: &[u8], mut f: impl FnMut(u64) -> bool) -> bool {
     match doc {
         DocId::Missions | DocId::Quarantine => {
-            lines(text).map(<[u8]>::trim_ascii).filter(|l| !l.starts_with(b"#")).map(hash).collect()
+            lines(text).map(<[u8]>::trim_ascii).filter(|l| !l.starts_with(b"#")).any(|l| f(hash(l)))
         }
-        DocId::Config => keys(text),
+        DocId::Config => lines(text).any(|l| keys(l, &mut f)),
     }
 }
 
-/// Words before a colon: `"key": 1`, `key: 1`, `{key: 1}`.
-fn keys(text: &[u8]) -> HashSet<u64> {
-    let mut found = HashSet::new();
-    for line in lines(text) {
-        let mut start = 0;
-        for (i, b) in line.iter().enumerate() {
-            match b {
-                b':' => {
-                    let word = line[start..i].trim_ascii();
-                    let word = word.strip_prefix(b"- ").unwrap_or(word).trim_ascii();
-                    let word = word.strip_prefix(b"\"").unwrap_or(word);
-                    let word = word.strip_suffix(b"\"").unwrap_or(word);
-                    if !word.is_empty() && !word.starts_with(b"#") {
-                        found.insert(hash(word));
-                    }
-                    start = i + 1;
+/// The words before a colon in a line: `"key": 1`, `key: 1`, `{key: 1}`.
+fn keys(line: &[u8], f: &mut impl FnMut(u64) -> bool) -> bool {
+    let mut start = 0;
+    for (i, b) in line.iter().enumerate() {
+        match b {
+            b':' => {
+                let word = line[start..i].trim_ascii();
+                let word = word.strip_prefix(b"- ").unwrap_or(word).trim_ascii();
+                let word = word.strip_prefix(b"\"").unwrap_or(word);
+                let word = word.strip_suffix(b"\"").unwrap_or(word);
+                if !word.is_empty() && !word.starts_with(b"#") && f(hash(word)) {
+                    return true;
                 }
-                b'{' | b',' | b'[' | b'}' | b']' => start = i + 1,
-                _ => {}
+                start = i + 1;
             }
+            b'{' | b',' | b'[' | b'}' | b']' => start = i + 1,
+            _ => {}
         }
     }
-    found
-}
-
-/// Whether a text keeps at least one line or key of a version; a version without any has
-/// nothing that could be removed, so that it is kept by every text.
-pub fn keeps_any(version: &Version, view: View, text: &[u8]) -> bool {
-    let doc = version.doc;
-    let shown = version.view(view).map(|c| c.to_vec()).unwrap_or_default();
-    let had = marks(doc, &shown);
-    had.is_empty() || !had.is_disjoint(&marks(doc, text))
+    false
 }
 
 /// Nothing but white space, perhaps behind a byte order mark.
@@ -97,14 +112,11 @@ mod tests {
 
     #[test]
     fn headers_are_no_marks_and_keys_are() {
-        let text = b"# T\n\n## Pending\n- a\n  more\n";
-        assert_eq!(marks(DocId::Missions, text).len(), 2);
-        assert_eq!(
-            marks(DocId::Missions, b"- a\n").difference(&marks(DocId::Missions, text)).count(),
-            0
-        );
-        let json = keys(b"{\"a\": 1, \"b\": {\"c\": [1, 2]}}\n");
-        assert_eq!(json, keys(b"# x: y\na: 1\nb:\n  - c: 3\n"));
+        let text = Marks::of(DocId::Missions, b"# T\n\n## Pending\n- a\n  more\n").0;
+        assert_eq!(text.len(), 2);
+        assert!(text.is_superset(&Marks::of(DocId::Missions, b"- a\n").0));
+        let json = Marks::of(DocId::Config, b"{\"a\": 1, \"b\": {\"c\": [1, 2]}}\n").0;
+        assert_eq!(json, Marks::of(DocId::Config, b"# x: y\na: 1\nb:\n  - c: 3\n").0);
         assert_eq!(json.len(), 3);
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
-use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
@@ -42,6 +42,46 @@ pub trait Documents: Send + Sync {
         text: &[u8],
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
+}
+
+impl Documents for Live {
+    fn current(&self, doc: DocId) -> std::result::Result<Arc<Version>, StoreError> {
+        Live::current(self, doc)
+    }
+    fn cached(&self, doc: DocId) -> Arc<Version> {
+        Live::cached(self, doc)
+    }
+    fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError> {
+        Live::save(self, request)
+    }
+    fn sync(&self) -> std::result::Result<(), StoreError> {
+        Live::sync(self)
+    }
+    fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError> {
+        Live::at(self, doc, rev)
+    }
+    fn made(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Stamp>, StoreError> {
+        self.store().made(doc, rev)
+    }
+    fn text_at(&self, view: View, rev: Rev) -> std::result::Result<Option<Content>, StoreError> {
+        Live::text_at(self, view, rev)
+    }
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> std::result::Result<Vec<(Rev, Stamp)>, StoreError> {
+        self.store().numbers(doc, after, limit)
+    }
+    fn believe(
+        &self,
+        view: View,
+        text: &[u8],
+        rev: Rev,
+    ) -> std::result::Result<Arc<Version>, SaveError> {
+        Live::believe(self, view, text, rev)
+    }
 }
 
 /// The store's own files below the tree. Node ids are at least 2^16 and never used again; the
@@ -119,37 +159,4 @@ pub trait Memory: Send + Sync {
         refusal: &Refusal,
         kept_as: Option<&str>,
     ) -> std::result::Result<(), StoreError>;
-}
-
-/// Keeps nothing.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Forgetful;
-
-impl Memory for Forgetful {
-    fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError> {
-        Ok(Vec::new())
-    }
-    fn keep_name(&self, _: &KeptName) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-    fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError> {
-        Ok(Vec::new())
-    }
-    fn keep_looks(
-        &self,
-        _: &[KeptLook],
-        _: &[(DocId, Vec<u8>)],
-    ) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
-    fn record_refusal(
-        &self,
-        _: Stamp,
-        _: View,
-        _: &Actor,
-        _: &Refusal,
-        _: Option<&str>,
-    ) -> std::result::Result<(), StoreError> {
-        Ok(())
-    }
 }

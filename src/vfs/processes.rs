@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// One process, never confused with a later one of the same number.
@@ -26,10 +27,10 @@ pub struct ProcId {
 pub struct Process {
     /// Which.
     pub id: ProcId,
-    /// Its parent; `None` for children of pid 1.
-    pub parent: Option<ProcId>,
-    /// Its parent's parent, likewise.
-    pub grandparent: Option<ProcId>,
+    /// Its ancestors, nearest first, as far as they count: parent and grandparent, and for a fork
+    /// of a program (same name as its parent) those of the process that was forked first. Pid 1
+    /// and what is above it do not count.
+    pub ancestors: Vec<ProcId>,
     /// Session id in the daemon's pid namespace; 0 identifies nobody.
     pub session: u32,
     /// `comm`.
@@ -70,18 +71,22 @@ pub trait Processes: Send + Sync {
     fn family_holds_lock(&self, id: ProcId, ino: u64) -> bool;
     /// The daemon's own thread group id.
     fn own_pid(&self) -> u32;
+    /// To be called from time to time, outside of requests.
+    fn tick(&self) {}
 }
 
 /// The processes of this machine.
 #[derive(Debug, Default)]
 pub struct System {
-    /// Parents by identity: they change only when a parent dies, and what counts is who the
-    /// parent was at first.
-    families: Mutex<HashMap<ProcId, Parents>>,
+    /// The place of the mount whose descriptors are asked for.
+    mountpoint: Option<PathBuf>,
+    /// The mounts of the daemon's namespace, and whether they show our file system. `fdinfo` has
+    /// inode numbers and mount ids; the numbers alone are those of other file systems too.
+    mounts: RwLock<HashMap<u64, bool>>,
+    /// Ancestors by identity: they change only when a parent dies, and what counts is who they
+    /// were at first.
+    families: Mutex<HashMap<ProcId, Vec<ProcId>>>,
 }
-
-/// Parent and grandparent.
-type Parents = (Option<ProcId>, Option<ProcId>);
 
 const FAMILIES_KEPT: usize = 4096;
 const GENERATIONS: usize = 16;
@@ -115,23 +120,67 @@ fn identify(pid: u32) -> Option<ProcId> {
     Some(ProcId { pid, ident })
 }
 
+fn comm(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end_matches('\n').to_owned()
+}
+
 fn parent_of(pid: u32) -> Option<ProcId> {
     let parent = status(pid)?.ppid;
     if parent <= 1 { None } else { identify(parent) }
 }
 
 impl System {
-    fn family(&self, id: ProcId, ppid: u32) -> Parents {
-        if let Some(known) = self.families.lock().get(&id) {
-            return *known;
+    /// The processes that use the mount at `mountpoint`.
+    pub fn at(mountpoint: &Path) -> System {
+        System { mountpoint: Some(mountpoint.to_owned()), ..System::default() }
+    }
+
+    fn look(&self, id: ProcId, inos: &[u64], mount: impl Fn(u64) -> bool) -> Vec<Descriptor> {
+        if identify(id.pid) != Some(id) {
+            return Vec::new();
         }
-        let parent = if ppid <= 1 { None } else { identify(ppid) };
-        let grandparent = parent.and_then(|p| parent_of(p.pid));
+        let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
+        let mut found = Vec::new();
+        for entry in dir.flatten() {
+            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+            if let Some(info) = fdinfo(&text)
+                && inos.contains(&info.ino)
+                && mount(info.mount)
+            {
+                found.push(info.descriptor);
+            }
+        }
+        found
+    }
+
+    /// Whether a descriptor's mount can be ours: it is, or it belongs to another mount namespace,
+    /// where only the inode number tells.
+    fn may_be_ours(&self, mount: u64) -> bool {
+        self.mounts.read().get(&mount).copied().unwrap_or(true)
+    }
+
+    fn ancestors(&self, id: ProcId, ppid: u32, program: &str) -> Vec<ProcId> {
+        if let Some(known) = self.families.lock().get(&id) {
+            return known.clone();
+        }
+        let mut found = Vec::new();
+        let mut next = if ppid <= 1 { None } else { identify(ppid) };
+        let mut left = 2;
+        while let Some(ancestor) = next {
+            found.push(ancestor);
+            let forked = left == 2 && comm(ancestor.pid) == program;
+            left -= u32::from(!forked);
+            if left == 0 || found.len() >= GENERATIONS {
+                break;
+            }
+            next = parent_of(ancestor.pid);
+        }
         let mut families = self.families.lock();
         if families.len() >= FAMILIES_KEPT {
             families.clear();
         }
-        *families.entry(id).or_insert((parent, grandparent))
+        families.entry(id).or_insert(found).clone()
     }
 }
 
@@ -142,10 +191,9 @@ impl Processes for System {
         }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
-        let (parent, grandparent) = self.family(id, status.ppid);
-        let program = fs::read_to_string(format!("/proc/{}/comm", id.pid)).unwrap_or_default();
-        let program = program.trim_end_matches('\n').to_owned();
-        Some(Process { id, parent, grandparent, session: status.session, program })
+        let program = comm(id.pid);
+        let ancestors = self.ancestors(id, status.ppid, &program);
+        Some(Process { id, ancestors, session: status.session, program })
     }
 
     fn exiting(&self, tid: u32) -> Exit {
@@ -169,27 +217,14 @@ impl Processes for System {
     }
 
     fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor> {
-        if identify(id.pid) != Some(id) {
-            return Vec::new();
-        }
-        let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
-        let mut found = Vec::new();
-        for entry in dir.flatten() {
-            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
-            if let Some((ino, descriptor)) = fdinfo(&text)
-                && inos.contains(&ino)
-            {
-                found.push(descriptor);
-            }
-        }
-        found
+        self.look(id, inos, |mount| self.may_be_ours(mount))
     }
 
     fn family_holds_lock(&self, id: ProcId, ino: u64) -> bool {
         let mut next = Some(id);
         for _ in 0..GENERATIONS {
             let Some(id) = next else { return false };
-            if self.descriptors(id, &[ino]).iter().any(|d| d.locked) {
+            if self.look(id, &[ino], |_| true).iter().any(|d| d.locked) {
                 return true;
             }
             next = parent_of(id.pid);
@@ -200,36 +235,86 @@ impl Processes for System {
     fn own_pid(&self) -> u32 {
         std::process::id()
     }
+
+    fn tick(&self) {
+        if let Some(mountpoint) = &self.mountpoint
+            && let Ok(text) = fs::read(MOUNTS)
+        {
+            *self.mounts.write() = mounts_of(&text, mountpoint);
+        }
+    }
 }
 
-/// Inode number and descriptor out of a file of `/proc/PID/fdinfo`.
-fn fdinfo(text: &str) -> Option<(u64, Descriptor)> {
+/// The mounts that the daemon sees.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Mount ids, and whether they are of the device that is mounted topmost at `mountpoint`. Empty
+/// when nothing is.
+fn mounts_of(mountinfo: &[u8], mountpoint: &Path) -> HashMap<u64, bool> {
+    let all: Vec<(u64, &[u8], Vec<u8>)> = mountinfo
+        .split(|b| *b == b'\n')
+        .filter_map(|line| {
+            let mut fields = line.split(|b| *b == b' ');
+            let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+            let device = fields.nth(1)?;
+            Some((id, device, unescape(fields.nth(1)?)))
+        })
+        .collect();
+    let place = mountpoint.as_os_str().as_bytes();
+    let Some(device) = all.iter().rev().find(|(_, _, at)| at == place).map(|(_, d, _)| *d) else {
+        return HashMap::new();
+    };
+    all.iter().map(|(id, d, _)| (*id, *d == device)).collect()
+}
+
+/// Undoes the kernel's `\040` and the like.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, tail @ ..] = rest {
+        let digits = tail.get(..3).filter(|_| *first == b'\\');
+        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
+        out.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[3..] } else { tail };
+    }
+    out
+}
+
+/// What a file of `/proc/PID/fdinfo` tells.
+#[derive(Debug, PartialEq, Eq)]
+struct Info {
+    ino: u64,
+    mount: u64,
+    descriptor: Descriptor,
+}
+
+fn fdinfo(text: &str) -> Option<Info> {
     let mut ino = None;
+    let mut mount = 0;
     let mut flags = 0;
     let mut locked = false;
     for line in text.lines() {
         if let Some(n) = line.strip_prefix("ino:") {
             ino = n.trim().parse().ok();
+        } else if let Some(n) = line.strip_prefix("mnt_id:") {
+            mount = n.trim().parse().unwrap_or(0);
         } else if let Some(n) = line.strip_prefix("flags:") {
-            flags = u32::from_str_radix(n.trim(), 8).unwrap_or(0);
+            flags = i32::from_str_radix(n.trim(), 8).unwrap_or(0);
         } else if line.starts_with("lock:") {
             locked = true;
         }
     }
-    const O_PATH: u32 = 0o10_000_000;
-    if flags & O_PATH != 0 {
+    if flags & libc::O_PATH != 0 {
         return None;
     }
-    Some((ino?, Descriptor { writable: flags & 3 != 0, locked }))
-}
-
-/// The inode number of a path, for lock questions.
-pub fn ino_of(path: &std::path::Path) -> Option<u64> {
-    fs::metadata(path).ok().map(|m| m.ino())
+    let writable = flags & libc::O_ACCMODE != libc::O_RDONLY;
+    Some(Info { ino: ino?, mount, descriptor: Descriptor { writable, locked } })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -241,8 +326,8 @@ mod tests {
         assert!(!system.alive(ProcId { ident: me.id.ident + 1, ..me.id }));
         let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
         let c = system.of_thread(child.id()).unwrap();
-        assert_eq!(c.parent, Some(me.id));
-        assert_eq!(c.grandparent, me.parent);
+        assert_eq!(c.ancestors[0], me.id);
+        assert_eq!(c.ancestors.get(1), me.ancestors.first());
         assert_eq!(system.exiting(child.id()), Exit::No);
         child.kill().unwrap();
         // Until it is waited for it is a zombie: exiting, by a signal.
@@ -294,7 +379,19 @@ mod tests {
     #[test]
     fn descriptors_for_paths_only_do_not_count() {
         assert_eq!(fdinfo("pos:\t0\nflags:\t010000000\nmnt_id:\t20\nino:\t5\n"), None);
-        let text = "pos:\t0\nflags:\t02\nino:\t7\nlock:\t1: POSIX  ADVISORY  WRITE 1 00:2e:7 0 EOF";
-        assert_eq!(fdinfo(text), Some((7, Descriptor { writable: true, locked: true })));
+        let text = "pos:\t0\nflags:\t02\nmnt_id:\t31\nino:\t7\nlock:\t1: POSIX  ADVISORY  WRITE 1 00:2e:7 0 EOF";
+        let descriptor = Descriptor { writable: true, locked: true };
+        assert_eq!(fdinfo(text), Some(Info { ino: 7, mount: 31, descriptor }));
+    }
+
+    #[test]
+    fn other_mounts_of_the_namespace_are_not_ours() {
+        let text = b"21 1 0:5 / /dev rw - devtmpfs x rw\n\
+            40 1 0:50 / /a\\040b rw shared:1 - fuse.x x rw\n\
+            41 1 0:51 / /a\\040b rw shared:1 - fuse.x x rw\n\
+            42 1 0:51 / /bind rw shared:1 - fuse.x x rw\n";
+        let mounts = mounts_of(text, Path::new("/a b"));
+        assert_eq!([21, 40, 41, 42].map(|id| mounts[&id]), [false, false, true, true]);
+        assert!(mounts_of(text, Path::new("/nowhere")).is_empty());
     }
 }

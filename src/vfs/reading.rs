@@ -26,6 +26,9 @@ impl Tree {
         let opener = self.process(who);
         let now = self.now();
         let mut state = State::default();
+        if mode.write {
+            state.writer = Some((who.tid, opener.clone()));
+        }
         if mode.truncate || created {
             state.empty();
             state.only_truncated = true;
@@ -41,6 +44,7 @@ impl Tree {
             opener,
             uid: who.uid,
             opened: now,
+            opened_at: self.docs.cached(view.doc()).rev,
             created,
             told: Default::default(),
             writers: Default::default(),
@@ -56,13 +60,13 @@ impl Tree {
     /// buffer's size; a process with a handle that has not read yet will read the version that
     /// it is told the size of here.
     pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+        let handles = self.handles_on(view);
+        let process = if handles.is_empty() { None } else { self.process(who) };
+        self.settle_locked_writers(&handles, view, process.as_ref());
         let version = self.docs.current(view.doc())?;
         let mut size = version.view(view).map_or(0, |c| c.len());
         let mut written = None;
-        let handles = self.handles_on(view);
-        if !handles.is_empty()
-            && let Some(process) = self.process(who)
-        {
+        if let Some(process) = process {
             for h in handles {
                 if h.written_by(process.id) {
                     // While it commits, its buffer is as good as current.
@@ -122,7 +126,8 @@ impl Tree {
         process: Option<&Process>,
         offset: u64,
     ) -> Result<MutexGuard<'h, State>> {
-        let settled = self.settle_locked_writers(h, process);
+        let others: Vec<_> = self.handles_on(h.view).into_iter().filter(|o| o.fh != h.fh).collect();
+        let settled = self.settle_locked_writers(&others, h.view, process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view.doc())?;
         let reading = h.state.lock().reading.as_ref().map(|(v, _)| v.rev);
@@ -170,24 +175,31 @@ impl Tree {
             || self.handles_on(h.view).iter().any(|o| o.fh != h.fh && o.is_dirty())
     }
 
-    /// Read-modify-write under a lock: if `process` holds a lock on the document, whatever
-    /// others wrote under theirs is committed first. `true`: there was such, and it holds one.
-    fn settle_locked_writers(&self, h: &DocHandle, process: Option<&Process>) -> bool {
+    /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what
+    /// is in it, whatever others wrote under theirs is committed first. `true`: there was such,
+    /// and it holds one.
+    fn settle_locked_writers(
+        &self,
+        handles: &[Arc<DocHandle>],
+        view: View,
+        process: Option<&Process>,
+    ) -> bool {
         use std::sync::atomic::Ordering;
-        let others: Vec<_> = self
-            .handles_on(h.view)
-            .into_iter()
-            .filter(|o| o.fh != h.fh && o.is_dirty() && o.under_lock.load(Ordering::Acquire))
-            .collect();
-        if others.is_empty() || !self.locks(process, h.view) {
+        let unsettled = |h: &&Arc<DocHandle>| {
+            h.is_dirty()
+                && h.under_lock.load(Ordering::Acquire)
+                && !process.is_some_and(|p| h.written_by(p.id))
+        };
+        let others: Vec<_> = handles.iter().filter(unsettled).collect();
+        if others.is_empty() || !self.locks(process, view) {
             return false;
         }
         for other in others {
-            let saver = self.saver_of(&other, None);
+            let saver = self.saver_of(other, None);
             let mut state = other.state.lock();
             // A refusal is the writer's: it hears of it at its own next call.
-            if let Err(e) = self.commit(&other, &mut state, &saver, true) {
-                log::info!("{}: not committed for a lock holder: {e}", h.view.name());
+            if let Err(e) = self.commit(other, &mut state, &saver, true) {
+                log::info!("{}: not committed for a lock holder: {e}", view.name());
             }
         }
         true

@@ -15,34 +15,28 @@ const KEEP_EVERY: i64 = 1_000_000_000;
 /// left out: it changes at exec.
 fn identity(process: &Process, saved: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(64);
-    for id in [Some(process.id), process.parent, process.grandparent] {
-        let id = id.unwrap_or(ProcId { pid: 0, ident: 0 });
+    out.extend_from_slice(&process.session.to_le_bytes());
+    out.push(u8::from(saved));
+    for id in std::iter::once(&process.id).chain(&process.ancestors) {
         out.extend_from_slice(&id.pid.to_le_bytes());
         out.extend_from_slice(&id.ident.to_le_bytes());
     }
-    out.extend_from_slice(&process.session.to_le_bytes());
-    out.push(u8::from(saved));
     out
 }
 
 fn identify(bytes: &[u8]) -> Option<(Process, bool)> {
-    let mut rest = bytes;
-    let mut take = |n: usize| {
-        let (head, tail) = rest.split_at_checked(n)?;
-        rest = tail;
-        Some(head)
-    };
-    let mut ids = [None; 3];
-    for id in &mut ids {
-        let pid = u32::from_le_bytes(take(4)?.try_into().ok()?);
-        let ident = u64::from_le_bytes(take(8)?.try_into().ok()?);
-        *id = (pid != 0).then_some(ProcId { pid, ident });
-    }
-    let session = u32::from_le_bytes(take(4)?.try_into().ok()?);
-    let saved = take(1)? == [1];
-    let program = String::new();
-    let process = Process { id: ids[0]?, parent: ids[1], grandparent: ids[2], session, program };
-    Some((process, saved))
+    let (session, rest) = bytes.split_first_chunk::<4>()?;
+    let ([saved], rest) = rest.split_first_chunk::<1>()?;
+    let mut ids = rest.chunks_exact(12).map(|chunk| {
+        let (pid, ident) = chunk.split_first_chunk::<4>()?;
+        let pid = u32::from_le_bytes(*pid);
+        Some(ProcId { pid, ident: u64::from_le_bytes(ident.try_into().ok()?) })
+    });
+    let id = ids.next()??;
+    let ancestors = ids.collect::<Option<Vec<_>>>()?;
+    let session = u32::from_le_bytes(*session);
+    let process = Process { id, ancestors, session, program: String::new() };
+    Some((process, *saved == 1))
 }
 
 impl Tree {
@@ -112,8 +106,7 @@ mod tests {
         let id = |n| ProcId { pid: n, ident: u64::from(n) << 33 };
         let process = Process {
             id: id(7),
-            parent: Some(id(3)),
-            grandparent: None,
+            ancestors: vec![id(3), id(2)],
             session: 3,
             program: String::new(),
         };

@@ -3,13 +3,14 @@
 //! One record per process and document: what it read, newest last, and what it last saved.
 //! Records outlive their process: a dead one's look counts for its parent's other children.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::marks;
+use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use crate::documents::Version;
 use crate::model::{DocId, View};
@@ -208,7 +209,10 @@ impl Seen {
             Some(writer) => self.family(writer, doc),
             None => Default::default(),
         };
-        let keeps = |look: &&Look| marks::keeps_any(&look.version, view, written);
+        let kept = OnceCell::new();
+        let keeps = |look: &&Look| {
+            kept.get_or_init(|| Marks::of(doc, written)).keep_any(&look.version, view)
+        };
         let child = children.iter().take(RELATIVES_TRIED).find(keeps);
         let mut best = match (own.newest(), child) {
             (Some(own), Some(child)) => Some(nearer(&own.version, &child.version, view, written)),
@@ -230,28 +234,26 @@ impl Seen {
     }
 
     /// Newest first: the looks of the writer's children, and those of its other near relatives
-    /// (with the saves of its parent and grandparent).
+    /// (with the saves of its ancestors).
     fn family(&self, writer: &Process, doc: DocId) -> (Vec<Look>, Vec<Look>) {
         let mut children = Vec::new();
         let mut relatives = Vec::new();
-        let line = [Some(writer.id), writer.parent, writer.grandparent];
         for record in self.records.lock().values() {
             let other = &record.process;
             if other.id == writer.id {
                 continue;
             }
             let Some(looks) = record.docs.get(&doc) else { continue };
-            if other.parent == Some(writer.id) {
+            if other.ancestors.first() == Some(&writer.id) {
                 children.extend(looks.newest().cloned());
                 continue;
             }
             if other.session == 0 || other.session != writer.session {
                 continue;
             }
-            let ancestor = Some(other.id) == writer.parent || Some(other.id) == writer.grandparent;
-            let near = [other.parent, other.grandparent]
-                .iter()
-                .any(|up| up.is_some() && line.contains(up));
+            let ancestor = writer.ancestors.contains(&other.id);
+            let near =
+                other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
             if ancestor {
                 relatives.extend(looks.saved().cloned());
             } else if near {

@@ -14,39 +14,8 @@ use super::past::Past;
 use super::renaming::At;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
 
-/// Bytes copied by one `copy_file_range`.
-const COPY_AT_ONCE: u64 = 4 << 20;
-
 fn is_own(fh: Fh) -> bool {
     fh & OWN_FH != 0
-}
-
-impl Tree {
-    /// A plain file is about to be written by the caller.
-    fn plain_written(&self, who: &Caller, node: Node) {
-        if self.seen.is_empty() && self.sources.copy_of(node).is_none() {
-            return;
-        }
-        let known = self.sources.last_writer_was(node, who.tid);
-        let writer = if known { None } else { self.process(who) };
-        self.sources.written(node, who.tid, writer, &self.seen);
-    }
-
-    fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
-        if flags & libc::O_TRUNC != 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
-            self.plain_written(who, node);
-        }
-    }
-
-    /// Reading the plain copy of a document is a look at the version that it shows.
-    fn plain_read(&self, who: &Caller, node: Node, offset: u64) {
-        if offset == 0
-            && let Some((view, version)) = self.sources.copy_of(node)
-            && let Some(process) = self.process(who)
-        {
-            self.seen.looked(&process, view, &version);
-        }
-    }
 }
 
 impl Layer for Tree {
@@ -393,6 +362,7 @@ impl Layer for Tree {
     ) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
     }
@@ -400,6 +370,7 @@ impl Layer for Tree {
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Document(view) => self.doc_getxattr(who, view, name),
             _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
@@ -415,6 +386,7 @@ impl Layer for Tree {
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }
     }
@@ -448,6 +420,13 @@ impl Layer for Tree {
         }
     }
 
+    fn has_news(&self, node: Node, fh: Fh) -> Result<bool> {
+        match self.fixed(node)? {
+            Fixed::Document(_) if is_own(fh) => self.doc_has_news(&*self.handle(fh)?),
+            _ => Ok(false),
+        }
+    }
+
     fn lseek(&self, who: &Caller, node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_lseek(&*self.handle(fh)?, offset, whence),
@@ -467,71 +446,6 @@ impl Layer for Tree {
         offset_out: u64,
         length: u64,
     ) -> Result<u32> {
-        let plain = |node| Ok::<_, Error>(self.fixed(node)? == Fixed::Plain);
-        if plain(node_in)? && plain(node_out)? {
-            let copied = self.plain.copy_file_range(
-                who, node_in, fh_in, offset_in, node_out, fh_out, offset_out, length,
-            )?;
-            self.plain_written(who, node_out);
-            return Ok(copied);
-        }
-        let size = length.min(COPY_AT_ONCE) as u32;
-        if let (Fixed::Document(_), true) = (self.fixed(node_in)?, plain(node_out)?)
-            && (offset_in, offset_out) == (0, 0)
-            && let Some(copied) = self.copy_whole(who, fh_in, node_out, fh_out, size)?
-        {
-            return Ok(copied);
-        }
-        let data = self.read(who, node_in, fh_in, offset_in, size)?;
-        let mut copied = 0;
-        while copied < data.len() {
-            let at = offset_out + copied as u64;
-            match self.write(who, node_out, fh_out, at, &data[copied..], 0) {
-                Ok(0) => break,
-                Ok(n) => copied += n as usize,
-                Err(_) if copied > 0 => break,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(copied as u32)
-    }
-}
-
-impl Tree {
-    /// Copies a whole document to a plain file without anybody's looking at it: the file is a
-    /// copy of the version. `None`: it is too long, or the handle has a text of its own.
-    fn copy_whole(
-        &self,
-        who: &Caller,
-        from: Fh,
-        node: Node,
-        fh: Fh,
-        size: u32,
-    ) -> Result<Option<u32>> {
-        let Some((view, version, content)) = self.doc_version(who, &*self.handle(from)?)? else {
-            return Ok(None);
-        };
-        if content.len() > u64::from(size) || content.is_empty() {
-            return Ok(None);
-        }
-        let data = content.to_vec();
-        let mut copied = 0;
-        while copied < data.len() {
-            match self.plain.write(who, node, fh, copied as u64, &data[copied..], 0)? {
-                0 => return Ok(Some(copied as u32)),
-                n => copied += n as usize,
-            }
-        }
-        self.sources.copied(node, view, version);
-        Ok(Some(copied as u32))
-    }
-
-    /// Nothing can be made in or taken from `.instancefs`.
-    fn forbid_own(&self, parent: Node) -> Result<()> {
-        match self.fixed(parent)? {
-            Fixed::Plain => Ok(()),
-            Fixed::Own => Err(Error::ReadOnly),
-            Fixed::Document(_) | Fixed::Link(_) => Err(Error::NotDirectory),
-        }
+        self.copy_range(who, (node_in, fh_in, offset_in), (node_out, fh_out, offset_out), length)
     }
 }

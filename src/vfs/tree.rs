@@ -13,6 +13,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::attrs::Names;
+use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
@@ -94,6 +95,7 @@ pub struct Tree {
     pub(super) absences: Absences,
     pub(super) seen: Seen,
     pub(super) sources: Sources,
+    pub(super) guards: Guards,
     pub(super) rescue: Rescue,
     pub(super) report: Report,
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
@@ -104,6 +106,8 @@ pub struct Tree {
     pub(super) closing: AtomicBool,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
+    last_mounts: Mutex<Stamp>,
+    started: Stamp,
     next_fh: AtomicU64,
 }
 
@@ -141,6 +145,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let tree = Tree {
+            started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
@@ -151,6 +156,7 @@ impl Tree {
             absences: Absences::default(),
             seen: Seen::default(),
             sources: Sources::default(),
+            guards: Guards::default(),
             rescue: Rescue::default(),
             report: Report::default(),
             handles: RwLock::default(),
@@ -161,6 +167,7 @@ impl Tree {
             closing: AtomicBool::new(false),
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
+            last_mounts: Mutex::default(),
             next_fh: AtomicU64::new(1),
         };
         tree.recall_looks()?;
@@ -206,6 +213,22 @@ impl Tree {
             tid: 0,
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
+        }
+    }
+
+    pub(super) fn procs_tick(&self, now: Stamp) {
+        /// In nanoseconds: mounts come and go rarely.
+        const EVERY: i64 = 2_000_000_000;
+        let due = {
+            let mut last = self.last_mounts.lock();
+            let due = now.0 - last.0 >= EVERY;
+            if due {
+                *last = now;
+            }
+            due
+        };
+        if due {
+            self.procs.tick();
         }
     }
 
@@ -327,7 +350,7 @@ impl Tree {
     }
 
     pub(super) fn link_attr(&self, link: usize) -> Attr {
-        let created = Stamp::default();
+        let created = self.started;
         Attr {
             ino: FIRST_LINK + link as u64,
             size: self.link_target(link).len() as u64,

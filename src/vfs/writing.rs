@@ -33,7 +33,11 @@ impl Tree {
         let process = self.writing_process(who, h);
         let append = h.mode.append || flags & libc::O_APPEND != 0;
         let under_lock = !h.is_dirty() && !append && self.locks(process.as_ref(), h.view);
-        let current = self.docs.current(h.view.doc())?;
+        let needs_version = !append && h.state.lock().whole.is_none();
+        let current = match needs_version {
+            true => self.docs.current(h.view.doc())?,
+            false => self.docs.cached(h.view.doc()),
+        };
         let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
         let mut state = h.state.lock();
         let state = &mut *state;
@@ -67,8 +71,7 @@ impl Tree {
         if let Some(saver) = saver {
             // O_SYNC: a write is a promise. A truncated handle keeps it at its flush: half of a
             // text is nothing that anybody should see.
-            let patched = state.whole.as_ref().is_none_or(|w| w.start.is_some());
-            if patched || state.base.as_ref().is_some_and(|b| b.belief) {
+            if state.whole.as_ref().is_none_or(|w| w.in_place) {
                 self.commit(h, state, &saver, false)?;
             }
         }
@@ -257,26 +260,26 @@ impl Tree {
 
     /// The last descriptor is gone (rules 5 to 8). Nobody hears an error.
     pub(super) fn doc_release(&self, h: &DocHandle) {
-        if !h.mode.write || self.closing.load(Ordering::Acquire) {
-            self.handles.write().remove(&h.fh);
-            return;
-        }
-        let saver = self.saver_of(h, None);
-        {
-            let mut state = h.state.lock();
-            self.finish(h, &mut state, &saver);
+        if h.mode.write {
+            let saver = self.saver_of(h, None);
+            self.finish(h, &mut h.state.lock(), &saver);
         }
         self.handles.write().remove(&h.fh);
+        self.guards.released(h.fh);
     }
 
     fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
         if !h.is_dirty() {
-            if state.only_truncated && h.empties() && !state.killed {
+            // At the end of the mount everything is released, the programs still run.
+            let ours = self.closing.load(Ordering::Acquire);
+            if state.only_truncated && h.empties() && !state.killed && !ours {
                 self.keep_refused(h.view, b"", &blank(), &saver.actor, None);
             }
             return;
         }
-        if state.refused.is_some() {
+        // The writer was told that its last attempt failed, and the text is kept beside the
+        // document: a save that succeeds after all would be there twice.
+        if state.refused.is_some() || state.kept.is_some() {
             return;
         }
         if state.killed && state.whole.is_some() {
@@ -350,6 +353,7 @@ impl Tree {
     pub fn tick(&self) {
         let now = self.now();
         self.absences.tick(now);
+        self.procs_tick(now);
         let handles: Vec<_> = self
             .handles
             .read()
@@ -376,7 +380,8 @@ impl Tree {
     }
 
     /// R11: appends are committed, other uncommitted texts are kept as `NAME.unsaved-PID`, and
-    /// everything committed is made durable. Requests that come later commit nothing.
+    /// everything committed is made durable. Programs that still have files open may go on: what
+    /// they close is committed as long as the daemon lives.
     pub fn shutdown(&self) {
         self.closing.store(true, Ordering::Release);
         let handles: Vec<_> = self.handles.read().values().cloned().collect();

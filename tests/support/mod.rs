@@ -3,21 +3,37 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// The longest that a command may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest that a test may take. A file system that does not answer holds its caller in the
+/// kernel, where no time-out of the test reaches it.
+const TEST_PATIENCE: Duration = Duration::from_secs(240);
 
 /// A directory for one test. What is still mounted below it at the end is taken away.
 pub struct Place {
     dir: tempfile::TempDir,
+    /// Dropped with the place, which tells the watch that the test has ended.
+    _ended: mpsc::Sender<()>,
 }
 
 impl Place {
     /// A new, empty one.
     pub fn new() -> Place {
-        Place { dir: tempfile::tempdir().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().canonicalize().unwrap();
+        let (ended, wait) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if wait.recv_timeout(TEST_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("a test hangs; its mounts are taken away");
+                take_mounts_away(&below);
+                std::process::abort();
+            }
+        });
+        Place { dir, _ended: ended }
     }
 
     /// A path in it.
@@ -42,13 +58,17 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let below = self.dir.path().canonicalize().unwrap();
-        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        for line in table.lines().rev() {
-            let Some(at) = line.split(' ').nth(4) else { continue };
-            if Path::new(at).starts_with(&below) {
-                let _ = Command::new("umount").args(["-l", at]).status();
-            }
+        take_mounts_away(&self.dir.path().canonicalize().unwrap());
+    }
+}
+
+fn take_mounts_away(below: &Path) {
+    let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let table = String::from_utf8_lossy(&table);
+    for line in table.lines().rev() {
+        let Some(at) = line.split(' ').nth(4) else { continue };
+        if Path::new(at).starts_with(below) {
+            let _ = Command::new("umount").args(["-l", "-f", at]).status();
         }
     }
 }
@@ -99,9 +119,4 @@ pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// The output of a plain command, for looking at it.
-pub fn text(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }

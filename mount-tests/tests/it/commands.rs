@@ -113,7 +113,7 @@ fn a_second_daemon_is_told_the_pid_of_the_first() {
     std::fs::create_dir(&other).expect("mkdir");
     let store = it.store();
     let ran =
-        it.outside().instancefs(&["mount".as_ref(), store.as_os_str(), other.as_os_str()]).exits(1);
+        it.outside().instancefs(&["mount".as_ref(), store.as_os_str(), other.as_os_str()]).failed();
     assert!(ran.stderr.contains(&it.daemon().to_string()), "{}", ran.stderr);
     one_clear_line(&ran.stderr);
     assert!(!is_mounted(&other));

@@ -43,14 +43,12 @@ fn unmounted_the_store_is_a_complete_ordinary_directory() {
     let it = instance();
     it.sh("echo x > plain; mkdir -p deep/er; echo y > deep/er/file; ln -s plain link");
     it.append("missions.md", "- appended");
-    let (missions, yaml, json) =
-        (it.bytes("missions.md"), it.bytes("config.yaml"), it.bytes("config.json"));
+    let (missions, yaml) = (it.bytes("missions.md"), it.bytes("config.yaml"));
     it.unmount();
     let at =
         |name: &str| std::fs::read(it.store().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     assert_eq!(at("missions.md"), missions);
     assert_eq!(at("config.yaml"), yaml);
-    assert_eq!(at("config.json"), json);
     assert_eq!(at("plain"), b"x\n");
     assert_eq!(at("deep/er/file"), b"y\n");
     assert_eq!(at("link"), b"x\n");

@@ -18,4 +18,5 @@ mod refused;
 mod rmw;
 mod saves;
 mod seen;
+mod told;
 mod verbatim;

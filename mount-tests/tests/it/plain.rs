@@ -46,7 +46,7 @@ except OSError as e: assert e.errno == 36, e
     );
     assert_eq!(
         it.names("."),
-        ["missions-quarantine.md", "missions.db", "missions.md", "x"]
+        ["missions-quarantine.md", "missions.db", "missions.lock", "missions.md", "x"]
             .map(str::to_owned)
             .into_iter()
             .filter(|n| it.path(n).exists())

@@ -208,18 +208,33 @@ fn a_dead_process_leaves_its_record_to_its_parents_children() {
     assert_eq!(it.texts("pending"), ["three"]);
 }
 
-#[test]
-fn a_restart_of_the_daemon_does_not_make_an_open_editor_blind() {
+/// An editor has a document open while the daemon goes and comes back.
+fn editor_over_a_restart(restart: impl FnOnce(&Instance)) {
     let it = missions();
-    let mut p = it.actor().within(&it.scratch("..")).python_steps();
+    // Its working directory is outside: the old mount is gone for good.
+    let mut p = it.outside().python_steps();
     let path = it.path("missions.md");
     p.run(&format!("path = {:?}\ntext = open(path).read()", path.to_str().expect("path")));
     it.append("missions.md", "- before the restart");
-    it.kill_daemon();
-    it.mount();
+    restart(&it);
     it.append("missions.md", "- after the restart");
     p.run("open(path, 'w').write(text.replace('- two\\n', ''))");
     assert_eq!(it.texts("pending"), ["one", "three", "before the restart", "after the restart"]);
+}
+
+#[test]
+fn a_restart_of_the_daemon_does_not_make_an_open_editor_blind() {
+    editor_over_a_restart(Instance::remount);
+}
+
+#[test]
+fn a_crash_of_the_daemon_does_not_make_an_open_editor_blind() {
+    editor_over_a_restart(|it| {
+        // What was read in the last moment before a crash may be forgotten.
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        it.kill_daemon();
+        it.mount();
+    });
 }
 
 #[test]

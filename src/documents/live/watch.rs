@@ -116,7 +116,7 @@ impl Live {
     }
 
     fn lock_is_held(&self) -> bool {
-        !self.store.read_only() && matches!(self.store.try_missions_lock(), Ok(None))
+        !self.store.read_only() && self.store.missions_lock_is_theirs().unwrap_or(false)
     }
 
     /// Another program holds `missions.lock` and something is gone since it began: it replaces

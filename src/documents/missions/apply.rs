@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+use super::chunk::{Core, RowBook, RowKey, Rows, Slot};
 use super::entry::{Entry, Section};
 use super::merge::{Ident, ident};
 use super::rows;
 use super::sequence;
-use super::tree::{Core, Loc, MissionsState, RowBook, RowKey, Rows, Slot};
+use super::tree::{Loc, MissionsState};
 
 /// `rows equal before` -> `rows equal after`; returns `after` with its rows filled in. Chunks
 /// shared by the two are skipped by pointer.
@@ -40,24 +41,28 @@ struct Apply<'a> {
 
 impl<'a> Apply<'a> {
     fn new(before: &MissionsState, after: &'a MissionsState) -> Apply<'a> {
-        let old: HashMap<*const Core, &Slot> = before
-            .slots
-            .iter()
-            .filter(|s| s.rows.is_some())
-            .map(|s| (Arc::as_ptr(&s.core), s))
-            .collect();
-        let kept: HashSet<*const Core> = after.slots.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-        let mut rows = Vec::with_capacity(after.slots.len());
+        let same = |a: &Slot, b: &Slot| Arc::ptr_eq(&a.core, &b.core) && a.rows.is_some();
+        let (b, n) = (&before.slots[..], &after.slots[..]);
+        let head = b.iter().zip(n).take_while(|(a, b)| same(a, b)).count();
+        let (b, mid) = (&b[head..], &n[head..]);
+        let tail = b.iter().rev().zip(mid.iter().rev()).take_while(|(a, b)| same(a, b)).count();
+        let (b, mid) = (&b[..b.len() - tail], &mid[..mid.len() - tail]);
+        let old: HashMap<*const Core, &Slot> =
+            b.iter().filter(|s| s.rows.is_some()).map(|s| (Arc::as_ptr(&s.core), s)).collect();
+        let kept: HashSet<*const Core> = mid.iter().map(|s| Arc::as_ptr(&s.core)).collect();
+        let mut rows: Vec<Option<Rows>> = Vec::with_capacity(n.len());
         let mut fresh = HashMap::new();
-        for (i, s) in after.slots.iter().enumerate() {
+        rows.extend(before.slots[..head].iter().map(|s| s.rows.clone()));
+        for (i, s) in mid.iter().enumerate() {
             let known = old.get(&Arc::as_ptr(&s.core)).and_then(|o| o.rows.clone());
             if known.is_none() {
-                fresh.insert(i, vec![None; s.core.entries.len()]);
+                fresh.insert(head + i, vec![None; s.core.entries.len()]);
             }
             rows.push(known);
         }
+        rows.extend(before.slots[before.slots.len() - tail..].iter().map(|s| s.rows.clone()));
         let mut gone = HashMap::new();
-        for s in before.slots.iter() {
+        for s in b {
             if s.rows.is_some() && kept.contains(&Arc::as_ptr(&s.core)) {
                 continue;
             }

@@ -17,10 +17,11 @@
 
 use std::sync::Arc;
 
+use super::batch::{Piece, assemble};
 use super::entry::{Entry, Idea, Kind, Mission, Section};
 use super::marker::Markers;
 use super::parse::{self, Parser};
-use super::tree::{MissionsState, Piece, assemble};
+use super::tree::MissionsState;
 
 const MAGIC: &str = "instancefs-missions 1";
 

@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::batch::{Piece, assemble};
 use super::entry::{Entry, Kind, Mission, Section};
 use super::matching::{self, Pair};
 use super::parse::Parser;
-use super::tree::{Loc, MissionsState, Piece, assemble};
+use super::tree::{Loc, MissionsState};
 use crate::model::{Reason, Refusal};
 
 /// A part of the written text.
@@ -120,7 +121,7 @@ fn safe_start(old: &MissionsState, mut start: usize) -> usize {
     old.slots[..start].iter().position(|s| s.core.open_fence).unwrap_or(start)
 }
 
-fn starts_blank(core: &super::tree::Core) -> bool {
+fn starts_blank(core: &super::chunk::Core) -> bool {
     core.entries.first().is_some_and(|e| e.is_blank())
 }
 

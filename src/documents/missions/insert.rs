@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::batch::{Batch, blank};
 use super::compare::implied;
 use super::entry::{Entry, Kind, Section};
 use super::parse::{Parser, simple, stripped};
 use super::render;
-use super::tree::{Batch, Loc, MissionsState, blank};
+use super::tree::{Loc, MissionsState};
 
 /// The entries of an append, without empty lines, in order, ids 0. A bare line is an item
 /// (R5); its own headers and continuation lines count within it.
@@ -86,7 +87,33 @@ pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> V
         }
         out.push(e);
     }
+    space(ids, batch);
     out
+}
+
+/// An empty line after each section that was put in front of the states.
+pub fn space(ids: &mut MissionsState, batch: &mut Batch) {
+    let front = |e: &Entry| matches!(e.section, Section::Ci | Section::Ideas);
+    let eol = ids.eol();
+    for run in batch.before.values_mut() {
+        if !run.iter().any(|e| front(e) && matches!(e.kind, Kind::Header)) {
+            continue;
+        }
+        let mut spaced: Vec<Arc<Entry>> = Vec::with_capacity(run.len() + 2);
+        for e in run.drain(..) {
+            if let (Kind::Header, Some(last)) = (&e.kind, spaced.last())
+                && !last.is_blank()
+            {
+                let section = last.section;
+                spaced.push(Arc::new(blank(ids.line_id(), section, eol)));
+            }
+            spaced.push(e);
+        }
+        if let Some(section) = spaced.last().filter(|e| front(e)).map(|e| e.section) {
+            spaced.push(Arc::new(blank(ids.line_id(), section, eol)));
+        }
+        *run = spaced;
+    }
 }
 
 /// Inserts one entry at the end of its section, with the header when there is none.

@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::batch::Batch;
+use super::chunk::Core;
 use super::compare::{Compared, Seg};
 use super::entry::{BELIEVED_ID, Entry, Kind, Mission, Section};
 use super::insert::insert_in_section;
 use super::matching::Pair;
 use super::render;
-use super::tree::{Batch, Core, Loc, MissionsState};
+use super::tree::{Loc, MissionsState};
 use crate::model::Overlap;
 
 /// What an entry is known by: mission numbers and line numbers are counted apart.

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::batch::{Batch, Piece, assemble};
 use super::compare::{Compared, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
-use super::tree::{Batch, MissionsState, Piece, assemble};
+use super::tree::MissionsState;
 use crate::documents::{Context, Plan, Save, State, Written};
 use crate::model::{Overlap, Reason, Refusal};
 
@@ -130,7 +131,7 @@ impl Planner<'_> {
         }
         let (next, added) = self.with(self.current, entries);
         let tally = Tally { added: added.len(), ..Tally::default() };
-        let next: State = Arc::new(validated(next, self.current, self.now)?);
+        let next: State = Arc::new(added_to(next, self.current, self.now));
         let believed: State = match seen {
             Some(s) if self.is_current(s) => next.clone(),
             Some(s) => {
@@ -307,6 +308,34 @@ fn validated(
     let mut ids = next.clone();
     c.number(|e| ids.fresh_id(&e.kind));
     Ok(c.state(&next, &ids, next.start))
+}
+
+/// The version after additions, which are never refused for what they were added to. A fence
+/// in an addition may close one that was open until now: then the entries with open fences
+/// keep their meaning.
+fn added_to(next: MissionsState, current: &MissionsState, now: &str) -> MissionsState {
+    let apart = || {
+        let pieces = next.slots.iter().map(|s| {
+            if !s.core.open_fence {
+                return Piece::Slot(s.clone());
+            }
+            let mut entries = s.core.entries.clone();
+            for e in entries.iter_mut().filter(|e| e.open_fence) {
+                let e = Arc::make_mut(e);
+                (e.opaque, e.open_fence) = (true, false);
+            }
+            Piece::Entries(entries)
+        });
+        MissionsState { slots: assemble(pieces), ..next.clone() }
+    };
+    match validated(next.clone(), current, now) {
+        Ok(read) if same_missions(&read, &next) => read,
+        _ => apart(),
+    }
+}
+
+fn same_missions(a: &MissionsState, b: &MissionsState) -> bool {
+    Section::STATES.iter().all(|s| a.count(*s) == b.count(*s))
 }
 
 /// Whether the slots of `next` that `current` does not have, read as text, give their entries.

@@ -1,23 +1,25 @@
 //! What other programs did to the rows (R9).
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::batch::Batch;
+use super::chunk::{RowBook, RowKey, Slot};
 use super::entry::{Entry, Kind, Section, clean};
-use super::insert::new_section;
+use super::insert::{new_section, space};
 use super::merge::{Ident, Tally, ident};
+use super::rematch::{key_text, same_columns};
 use super::render;
 use super::rows::Row;
-use super::tree::{Batch, Loc, MissionsState, RowBook, RowKey, Slot, Vanished, blank};
+use super::tree::{Loc, MissionsState, Vanished};
 use crate::model::{Overlap, Stamp};
-use crate::text::{longest_increasing, similarity};
+use crate::text::longest_increasing;
 
 /// A row that vanished may come back within this time (merge.md).
 const COMES_BACK: i64 = 60 * 1_000_000_000;
-/// Renamed at least this much alike.
-const EDITED: f64 = 0.5;
-/// No more than this many pairs of rows are compared for likeness.
-const PAIRS: usize = 20_000;
+
+/// Ids given to new rows, by table and row id.
+pub type Given = HashMap<(&'static str, i64), u64>;
 
 /// The version with the rows' changes, and what they were.
 pub struct Outcome {
@@ -29,17 +31,22 @@ pub struct Outcome {
     pub overlaps: Vec<Overlap>,
     /// What was done.
     pub tally: Tally,
+    /// The ids of rows that are new.
+    pub given: Given,
 }
 
-/// Compares `rows` with `base` and carries the differences over to `last`.
+/// Compares `rows` with `base` and carries the differences over to `last`. New rows that are
+/// `known` get the ids that they have there.
 pub fn refresh(
     rows: Vec<Row>,
     nested_items: bool,
     base: &MissionsState,
     last: &MissionsState,
     now: Stamp,
+    known: Given,
 ) -> Outcome {
     let mut r = Refresh::new(rows, base, last, now);
+    r.known = known;
     r.state.nested_items = nested_items;
     if !r.unchanged() {
         r.match_rows();
@@ -48,20 +55,22 @@ pub fn refresh(
     r.finish(last)
 }
 
-struct Item {
-    loc: Loc,
-    entry: Arc<Entry>,
-    key: Option<RowKey>,
+/// An item of `base` with its row.
+pub(super) struct Item {
+    pub(super) loc: Loc,
+    pub(super) entry: Arc<Entry>,
+    pub(super) key: Option<RowKey>,
 }
 
-struct Refresh<'a> {
-    rows: Vec<Row>,
+/// A refresh on its way.
+pub(super) struct Refresh<'a> {
+    pub(super) rows: Vec<Row>,
     /// Items of `base`, in text order.
-    items: Vec<Item>,
+    pub(super) items: Vec<Item>,
     /// Row -> item that it is.
-    of_row: Vec<Option<usize>>,
+    pub(super) of_row: Vec<Option<usize>>,
     /// Item -> row.
-    of_item: Vec<Option<usize>>,
+    pub(super) of_item: Vec<Option<usize>>,
     last: &'a MissionsState,
     same: bool,
     state: MissionsState,
@@ -70,6 +79,8 @@ struct Refresh<'a> {
     tally: Tally,
     /// Row -> identity in the next version.
     ids: Vec<Option<Ident>>,
+    known: Given,
+    given: Given,
     now: Stamp,
 }
 
@@ -104,11 +115,13 @@ impl<'a> Refresh<'a> {
             batch: Batch::default(),
             overlaps: Vec::new(),
             tally: Tally::default(),
+            known: Given::new(),
+            given: Given::new(),
             now,
         }
     }
 
-    fn pair(&mut self, row: usize, item: usize) {
+    pub(super) fn pair(&mut self, row: usize, item: usize) {
         self.of_row[row] = Some(item);
         self.of_item[item] = Some(row);
         self.ids[row] = Some(ident(&self.items[item].entry));
@@ -143,144 +156,6 @@ impl<'a> Refresh<'a> {
         true
     }
 
-    /// By state, text and order, the id breaking ties; then by id, by text, by likeness.
-    fn match_rows(&mut self) {
-        let text_of = |k: &Kind| key_text(k);
-        let mut groups: HashMap<(Section, String), (Vec<usize>, Vec<usize>)> = HashMap::new();
-        for (r, row) in self.rows.iter().enumerate() {
-            groups.entry((row.section, text_of(&row.kind))).or_default().0.push(r);
-        }
-        for (i, it) in self.items.iter().enumerate() {
-            let key = (it.entry.section, text_of(&it.entry.kind));
-            groups.entry(key).or_default().1.push(i);
-        }
-        for (rows, items) in groups.into_values() {
-            self.tied(rows, items);
-        }
-        // The same row in another state: same id and text, then the text alone.
-        self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
-        self.moved_by_text();
-        // The same id in a table that was not rewritten whole.
-        if !self.rewritten() {
-            self.by_id(|_, _| true);
-        }
-        self.alike();
-    }
-
-    /// Same state and text: those with the same id first, the others in order.
-    fn tied(&mut self, rows: Vec<usize>, items: Vec<usize>) {
-        let mut left: VecDeque<usize> = items.into();
-        let mut rest = Vec::new();
-        for r in rows {
-            let id = self.rows[r].key.id;
-            match left.iter().position(|i| self.items[*i].key.map(|k| k.id) == Some(id)) {
-                Some(n) if left.len() <= 64 || n == 0 => {
-                    if let Some(i) = left.remove(n) {
-                        self.pair(r, i);
-                    }
-                }
-                _ => rest.push(r),
-            }
-        }
-        for r in rest {
-            if let Some(i) = left.pop_front() {
-                self.pair(r, i);
-            }
-        }
-    }
-
-    /// Pairs leftovers of the same table and row id when `want` holds.
-    fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
-        let by_id: HashMap<(&str, i64), usize> = self
-            .items
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.of_item[*i].is_none())
-            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
-            .collect();
-        let mut pairs = Vec::new();
-        for (r, row) in self.rows.iter().enumerate() {
-            if self.of_row[r].is_some() {
-                continue;
-            }
-            if let Some(&i) = by_id.get(&(row.section.table(), row.key.id))
-                && want(row, &self.items[i])
-            {
-                pairs.push((r, i));
-            }
-        }
-        for (r, i) in pairs {
-            self.pair(r, i);
-        }
-    }
-
-    fn moved_by_text(&mut self) {
-        let mut left: HashMap<(&str, String), VecDeque<usize>> = HashMap::new();
-        for (i, it) in self.items.iter().enumerate() {
-            if self.of_item[i].is_none() {
-                let key = (it.entry.section.table(), key_text(&it.entry.kind));
-                left.entry(key).or_default().push_back(i);
-            }
-        }
-        let mut pairs = Vec::new();
-        for (r, row) in self.rows.iter().enumerate() {
-            if self.of_row[r].is_none()
-                && let Some(i) = left
-                    .get_mut(&(row.section.table(), key_text(&row.kind)))
-                    .and_then(VecDeque::pop_front)
-            {
-                pairs.push((r, i));
-            }
-        }
-        for (r, i) in pairs {
-            self.pair(r, i);
-        }
-    }
-
-    /// The matched rows say whether ids mean anything: after a replace-all most are others.
-    fn rewritten(&self) -> bool {
-        let matched = self.of_row.iter().enumerate().filter_map(|(r, i)| Some((r, (*i)?)));
-        let (mut same, mut other) = (0usize, 0usize);
-        for (r, i) in matched {
-            match self.items[i].key {
-                Some(k) if k.id == self.rows[r].key.id => same += 1,
-                _ => other += 1,
-            }
-        }
-        other > same
-    }
-
-    /// The closest text in the same state.
-    fn alike(&mut self) {
-        for section in Section::WITH_ROWS {
-            let rows: Vec<usize> = (0..self.rows.len())
-                .filter(|r| self.of_row[*r].is_none() && self.rows[*r].section == section)
-                .collect();
-            let items: Vec<usize> = (0..self.items.len())
-                .filter(|i| self.of_item[*i].is_none() && self.items[*i].entry.section == section)
-                .collect();
-            if rows.is_empty() || items.is_empty() || rows.len() * items.len() > PAIRS {
-                continue;
-            }
-            let mut found = Vec::new();
-            for (x, &r) in rows.iter().enumerate() {
-                let a = key_text(&self.rows[r].kind);
-                for (y, &i) in items.iter().enumerate() {
-                    let b = key_text(&self.items[i].entry.kind);
-                    if let Some(s) = similarity(&a, &b, EDITED) {
-                        found.push((((1.0 - s) * 1e9) as u64, x.abs_diff(y), r, i));
-                    }
-                }
-            }
-            found.sort_unstable();
-            for (_, _, r, i) in found {
-                if self.of_row[r].is_none() && self.of_item[i].is_none() {
-                    self.pair(r, i);
-                }
-            }
-        }
-    }
-
     /// Where an item of `base` is in `last`.
     fn places(&self) -> HashMap<Ident, Loc> {
         self.last.located().filter(|(_, e)| e.is_item()).map(|(l, e)| (ident(e), l)).collect()
@@ -296,6 +171,7 @@ impl<'a> Refresh<'a> {
         for section in Section::WITH_ROWS {
             self.section(section, &places);
         }
+        space(&mut self.state, &mut self.batch);
     }
 
     fn vanished(&mut self, item: usize, places: &HashMap<Ident, Loc>) {
@@ -325,7 +201,6 @@ impl<'a> Refresh<'a> {
         let to = self.rows.partition_point(|r| r.section <= section);
         let stable = self.stable(from..to, section);
         let mut place: Option<Loc> = None;
-        let mut made_in_front = false;
         for r in from..to {
             let item = self.of_row[r];
             let ours = item
@@ -363,7 +238,7 @@ impl<'a> Refresh<'a> {
                         self.tally.moved += 1;
                     }
                     self.batch.set.insert(loc, None);
-                    self.put(&mut place, section, entry, &mut made_in_front);
+                    self.put(&mut place, section, entry);
                 }
                 (Some(i), None) => {
                     // We removed it: their change, if any, brings it back.
@@ -372,21 +247,16 @@ impl<'a> Refresh<'a> {
                         old.section != section || !same_columns(&old.kind, &self.rows[r].kind);
                     if changed && let Some(e) = self.renewed(i, r, &old, section) {
                         self.tally.count(None, Some(&e));
-                        self.put(&mut place, section, e, &mut made_in_front);
+                        self.put(&mut place, section, e);
                     }
                 }
                 (None, _) => {
                     let entry = self.fresh(r);
                     self.tally.count(None, Some(&entry));
                     self.ids[r] = Some(ident(&entry));
-                    self.put(&mut place, section, Arc::new(entry), &mut made_in_front);
+                    self.put(&mut place, section, Arc::new(entry));
                 }
             }
-        }
-        if let (true, Some(at)) = (made_in_front, place) {
-            let id = self.state.line_id();
-            let empty = blank(id, section, self.state.eol());
-            self.batch.insert(at, Arc::new(empty));
         }
     }
 
@@ -405,23 +275,14 @@ impl<'a> Refresh<'a> {
         longest_increasing(&order).into_iter().map(|i| here[i].0).collect()
     }
 
-    fn put(
-        &mut self,
-        place: &mut Option<Loc>,
-        section: Section,
-        entry: Arc<Entry>,
-        made_in_front: &mut bool,
-    ) {
+    fn put(&mut self, place: &mut Option<Loc>, section: Section, entry: Arc<Entry>) {
         let at = match *place {
             Some(at) => at,
             None => match self.last.first_item(section) {
                 Some(first) => first,
                 None => match self.state.end_of(section) {
                     Some(end) => end,
-                    None => {
-                        *made_in_front = matches!(section, Section::Ci | Section::Ideas);
-                        new_section(&mut self.state, &mut self.batch, section)
-                    }
+                    None => new_section(&mut self.state, &mut self.batch, section),
                 },
             },
         };
@@ -429,11 +290,30 @@ impl<'a> Refresh<'a> {
         self.batch.insert(at, entry);
     }
 
-    /// The entry of a row that is none of ours: one that vanished lately, or a new one.
+    /// The entry of a row that is none of ours.
     fn fresh(&mut self, r: usize) -> Entry {
+        let (table, id) = (self.rows[r].section.table(), self.rows[r].key.id);
+        let entry = match self.known.get(&(table, id)) {
+            Some(&id) => {
+                let row = self.rows[r].clone();
+                let next = match row.kind {
+                    Kind::Mission(_) => &mut self.state.next_no,
+                    _ => &mut self.state.next_line,
+                };
+                *next = (*next).max(id + 1);
+                render::entry(id, row.kind, row.section, self.state.eol(), None)
+            }
+            None => self.back_or_new(r),
+        };
+        self.given.insert((table, id), entry.id);
+        entry
+    }
+
+    /// One that vanished lately, or a new one.
+    fn back_or_new(&mut self, r: usize) -> Entry {
         let row = self.rows[r].clone();
         let now = self.now;
-        let text = key_text(&row.kind);
+        let text = key_text(&row.kind).into_owned();
         let back = self.state.vanished.iter().position(|v| {
             now.0.saturating_sub(v.at.0) <= COMES_BACK
                 && v.entry.section == row.section
@@ -522,7 +402,7 @@ impl<'a> Refresh<'a> {
     }
 
     fn finish(self, last: &MissionsState) -> Outcome {
-        let Refresh { rows, batch, mut state, overlaps, tally, ids, now, same, .. } = self;
+        let Refresh { rows, batch, mut state, overlaps, tally, ids, now, same, given, .. } = self;
         let touched = !batch.is_empty();
         state.vanished = state
             .vanished
@@ -559,45 +439,12 @@ impl<'a> Refresh<'a> {
             .collect();
         next.slots = slots.into();
         let changed = touched && !next.same_text(last);
-        Outcome { next, changed, overlaps, tally }
+        Outcome { next, changed, overlaps, tally, given }
     }
 }
 
 fn name_of(section: Section) -> String {
     section.header().trim_start_matches("## ").to_owned()
-}
-
-/// What rows are matched by.
-fn key_text(kind: &Kind) -> String {
-    match kind {
-        Kind::Mission(m) => clean(&m.text).into_owned(),
-        Kind::Idea(i) => {
-            let t = clean(&i.text);
-            t.strip_prefix("- ").unwrap_or(&t).to_owned()
-        }
-        Kind::Ci(c) => c.url.clone(),
-        Kind::Layout | Kind::Header => String::new(),
-    }
-}
-
-/// Columns are equal, as far as the row has them, texts after the clean-up of a foreign
-/// program (merge.md).
-fn same_columns(ours: &Kind, row: &Kind) -> bool {
-    match (ours, row) {
-        (Kind::Mission(a), Kind::Mission(b)) => {
-            clean(&a.text) == clean(&b.text)
-                && a.project == b.project
-                && a.complexity == b.complexity
-                && a.times.queued == b.times.queued
-                && a.times.started == b.times.started
-                && a.times.completed == b.times.completed
-                && a.recoveries == b.recoveries
-        }
-        (Kind::Idea(a), Kind::Idea(b)) => {
-            clean(&a.text) == clean(&b.text) && a.project == b.project && a.added == b.added
-        }
-        (a, b) => a == b,
-    }
 }
 
 /// The row's columns with what only we know.

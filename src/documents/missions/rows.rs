@@ -4,9 +4,9 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as SqlRow, params};
 
+use super::chunk::RowKey;
 use super::entry::{Ci, Idea, Kind, Mission, Section};
 use super::marker::Markers;
-use super::tree::RowKey;
 
 const READ_MISSIONS: &str = "SELECT id, sequence, text, state, project, complexity, queued_at, \
      started_at, completed_at, recovery_count FROM missions";
@@ -33,11 +33,6 @@ pub struct Row {
     pub section: Section,
     /// Its columns.
     pub kind: Kind,
-}
-
-/// Creates the tables that are missing, in Kōan's schema.
-pub fn migrate(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(include_str!("schema.sql"))
 }
 
 /// Kōan has imported the file once: it shares the database (missions-format section 3).

@@ -1,6 +1,6 @@
 //! Sequences for a list of rows in text order, changing as few as possible.
 
-use super::tree::RowKey;
+use super::chunk::RowKey;
 use crate::text::longest_increasing;
 
 /// The sequences of the rows in order, given their present keys (`None`: a new row, or one
@@ -53,9 +53,9 @@ fn fill(out: &mut [Option<i64>], from: usize, to: usize, before: i64, after: i64
                 return b;
             }
             (Some(low), Some(high)) if high.saturating_sub(low) > need => {
-                let step = (high - low) / (need + 1);
+                let step = high.saturating_sub(low) / (need + 1);
                 for (n, slot) in out[a..b].iter_mut().enumerate() {
-                    *slot = Some(low + step * (n as i64 + 1));
+                    *slot = Some(low.saturating_add(step.saturating_mul(n as i64 + 1)));
                 }
                 return b;
             }
@@ -98,6 +98,12 @@ mod tests {
         check(&[1, 2, 3, 4, NEW, 5], &[1, 2, 3, 4, 100, 101]);
         check(&[NEW], &[100]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn foreign_extremes() {
+        check(&[i64::MIN + 1, NEW, i64::MAX], &[i64::MIN + 1, -(1 << 62), i64::MAX]);
+        assert_eq!(assign(&keys(&[i64::MAX, NEW]), -1, i64::MAX), [i64::MAX, i64::MAX]);
     }
 
     #[test]

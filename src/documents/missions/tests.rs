@@ -23,12 +23,12 @@ pub(super) fn text_of(s: &State) -> String {
 
 impl Live {
     pub fn new() -> Live {
-        Live::with(Missions::default())
+        Live::with(Missions::new(NestedBullets::Auto))
     }
 
     pub fn with(doc: Missions) -> Live {
         let conn = Connection::open_in_memory().unwrap();
-        migrate(&conn).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let state = doc.fresh();
         let mut live = Live { conn, doc, state, overlaps: Vec::new(), now: 1_800_000_000 };
         live.refresh();
@@ -667,4 +667,104 @@ fn counts_and_layout_of_an_import() {
     let r = report(&live.state).unwrap();
     assert_eq!((r.pending, r.failed, r.done), (1, 1, 0));
     assert_eq!(r.layout, [(3, "intro".to_owned()), (6, "* b".to_owned())]);
+}
+
+#[test]
+fn rows_that_wait_merge_with_those_of_others() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let cx = live.cx();
+    let (mut rows, mut shown) = (live.state.clone(), live.state.clone());
+    for step in ["- ours\n", "- ours too\n"] {
+        let save = Save {
+            view: View::MissionsMd,
+            seen: None,
+            written: Written::Fragment(step.as_bytes()),
+            current: &shown,
+            outside_since_seen: false,
+        };
+        shown = live.doc.plan(&save, &cx).unwrap().next;
+        live.sql("INSERT INTO missions (text, state, sequence) VALUES ('theirs', 'pending', 70)");
+        let next = live.doc.refresh(&live.conn, &rows, &shown, &cx).unwrap();
+        assert!(next.changed);
+        rows = live.doc.refresh(&live.conn, &rows, &rows, &cx).unwrap().next;
+        shown = next.next;
+    }
+    assert_eq!(text_of(&shown).matches("theirs").count(), 2);
+    live.sql("DELETE FROM missions WHERE text = 'theirs'; UPDATE missions SET text = 'alpha 1' WHERE text = 'alpha one'");
+    let next = live.doc.refresh(&live.conn, &rows, &shown, &cx).unwrap();
+    rows = live.doc.refresh(&live.conn, &rows, &rows, &cx).unwrap().next;
+    assert!(next.overlaps.is_empty(), "{:?}", next.overlaps);
+    assert!(!text_of(&next.next).contains("theirs"), "{}", text_of(&next.next));
+    live.state = live.doc.apply(&live.conn, &rows, &next.next, &cx).unwrap();
+    live.check();
+    assert_eq!(
+        live.rows(),
+        ["alpha 1", "bravo two", "charlie three", "ours", "ours too"]
+            .map(|t| format!("pending:{t}"))
+    );
+}
+
+#[test]
+fn an_append_never_closes_a_fence_of_others() {
+    let mut live = Live::new();
+    live.edit("## Pending\n- a\n```\n- b\n\n## Done\n- c\n");
+    live.append("- d\n```\n");
+    let rows = ["pending:a\n```", "pending:b", "pending:d\n```", "done:c"];
+    assert_eq!(live.rows(), rows);
+    // Nor does a later save of something else.
+    live.edit(&live.text().replace("- c\n", "- c\n- e\n"));
+    assert_eq!(live.rows()[..3], rows[..3]);
+}
+
+#[test]
+fn sections_that_are_missing_are_made() {
+    let mut live = Live::new();
+    live.append("### project:k block\nbody\n");
+    live.append("- after block\n");
+    live.append("## CI\n- https://h/o/r/pull/7 branch:b (attempt 1/5)\n## Ideas\n- an idea\n");
+    live.append("# a comment\n\n## Notes\nhi\n- no item\n");
+    assert_eq!(
+        live.text(),
+        "# Missions\n\n## CI\n- https://h/o/r/pull/7 branch:b (attempt 1/5)\n\n## Ideas\n\
+         - an idea\n\n## Pending\n### project:k block\nbody\n\n- after block\n# a comment\n\n\
+         ## In Progress\n\n## Done\n\n## Failed\n## Notes\nhi\n- no item\n"
+    );
+    live.edit("## Done\n- x\n");
+    live.append("- y\n");
+    assert_eq!(live.text(), "## Done\n- x\n\n## Pending\n- y\n");
+}
+
+#[test]
+fn a_start_by_sql_and_a_stale_edit_meet() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let seen = live.state.clone();
+    live.sql(
+        "UPDATE missions SET state='in_progress', started_at='2026-07-01T09:05',
+           recovery_count=2 WHERE text='alpha one'",
+    );
+    assert!(live.refresh());
+    live.whole(
+        &seen,
+        &ABC.replace("alpha one", "alpha one!").replace("three\n", "three\n- four\n"),
+    );
+    assert!(live.overlaps.is_empty());
+    assert_eq!(
+        live.rows(),
+        ["pending:bravo two", "pending:charlie three", "pending:four", "in_progress:alpha one!"]
+    );
+    let kept = live.column("started_at || recovery_count", "alpha one!");
+    assert_eq!(kept.as_deref(), Some("2026-07-01T09:052"));
+}
+
+#[test]
+fn a_sorted_file_is_saved_as_it_is() {
+    let mut live = Live::new();
+    live.edit(&ABC.replace("## Done\n", "## Done\n- zulu\n"));
+    let mut lines: Vec<String> = live.text().lines().map(|l| format!("{l}\n")).collect();
+    lines.sort();
+    live.edit(&lines.concat());
+    assert_eq!(live.rows().len(), 4);
+    assert_eq!((live.no("alpha one"), live.no("zulu")), (1, 4));
 }

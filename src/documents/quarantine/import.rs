@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn rows_of_a_file_and_back() {
         let conn = Connection::open_in_memory().unwrap();
-        super::super::migrate(&conn).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let file = "# Quarantine\n\n- 🛡️ [2026-07-01 10:00] (telegram) too long: do: this\n\
                     free text\n- 🛡 [x] () : y\n";
         let others = import(&conn, file).unwrap();

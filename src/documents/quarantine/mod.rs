@@ -15,15 +15,8 @@ use crate::store::StoreError;
 pub use import::import;
 
 const HEADING: &str = "# Quarantine\n\n";
-const SCHEMA: &str = "CREATE TABLE IF NOT EXISTS quarantine (
-    id INTEGER PRIMARY KEY, text TEXT NOT NULL, reason TEXT, source TEXT, added_at TEXT)";
 const READ: &str = "SELECT CAST(added_at AS TEXT), CAST(source AS TEXT), CAST(reason AS TEXT), \
      CAST(text AS TEXT) FROM quarantine ORDER BY id";
-
-/// Creates the table when it is missing.
-pub fn migrate(conn: &Connection) -> rusqlite::Result<()> {
-    conn.execute_batch(SCHEMA)
-}
 
 /// The quarantine document.
 #[derive(Debug, Clone, Copy, Default)]
@@ -142,7 +135,7 @@ mod tests {
     #[test]
     fn rows_show_as_lines_and_saves_are_refused() {
         let conn = Connection::open_in_memory().unwrap();
-        migrate(&conn).unwrap();
+        conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
         let (doc, cx) = (Quarantine, Context { now: Stamp(0) });
         let fresh = doc.fresh();
         assert!(!doc.refresh(&conn, &fresh, &fresh, &cx).unwrap().changed);

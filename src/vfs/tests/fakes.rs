@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, DocState, State, Version, Written};
@@ -154,6 +155,9 @@ impl Documents for FakeDocs {
         let doc = request.view.doc();
         let before = self.cached(doc);
         let current = text_of(&before.state);
+        if request.expect_sha256.is_some_and(|e| e[..] != Sha256::digest(&current)[..]) {
+            return Err(Refusal::new(Reason::Expectation, "changed since it was read").into());
+        }
         if request.view == View::ConfigJson && whole {
             serde_json::from_str::<serde_json::Value>(&written).map_err(|e| {
                 Refusal::new(Reason::Invalid, e.to_string()).at_line(e.line()).hint("fix the JSON")
@@ -275,7 +279,7 @@ impl Processes for FakeProcs {
             if !p.holds.is_empty() {
                 return true;
             }
-            next = p.process.parent;
+            next = p.process.ancestors.first().copied();
         }
         false
     }

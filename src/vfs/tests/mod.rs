@@ -3,11 +3,14 @@
 mod disk;
 mod errors;
 mod fakes;
+mod live;
 mod names;
 mod programs;
+mod random;
 mod reads;
 mod saves;
 mod seen;
+mod told;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -51,6 +54,7 @@ struct World {
     memory: Arc<FakeMemory>,
     open: Mutex<HashMap<u32, Open>>,
     next: Mutex<u32>,
+    uid: u32,
 }
 
 fn build(
@@ -81,7 +85,7 @@ impl World {
         let memory = Arc::<FakeMemory>::default();
         let tree = build(dir.path(), &docs, &procs, &clock, &memory);
         let (open, next) = (Mutex::default(), Mutex::new(100));
-        World { dir, tree, docs, procs, clock, memory, open, next }
+        World { dir, tree, docs, procs, clock, memory, open, next, uid: 1000 }
     }
 
     /// A new daemon on the same store.
@@ -98,10 +102,15 @@ impl World {
 
     fn spawn(&self, program: &str, parent: Option<&Process>, session: u32) -> P<'_> {
         let pid = self.number();
+        // A fork of a program goes with the process that was forked first.
+        let forked = parent.filter(|p| p.program == program);
+        let above = parent.into_iter().flat_map(|p| {
+            let more = if forked.is_some() { p.ancestors.len() } else { 1 };
+            std::iter::once(p.id).chain(p.ancestors.iter().copied().take(more))
+        });
         let process = Process {
             id: ProcId { pid, ident: u64::from(pid) << 8 },
-            parent: parent.map(|p| p.id),
-            grandparent: parent.and_then(|p| p.parent),
+            ancestors: above.collect(),
             session: if session == 0 { pid } else { session },
             program: program.to_owned(),
         };
@@ -156,7 +165,7 @@ impl<'w> P<'w> {
     }
 
     fn thread(&self, n: u32) -> Caller {
-        Caller { tid: self.pid * 10 + n, uid: 1000, gid: 1000 }
+        Caller { tid: self.pid * 10 + n, uid: self.w.uid, gid: self.w.uid }
     }
 
     fn process(&self) -> Process {
@@ -191,7 +200,7 @@ impl<'w> P<'w> {
         let (node, fh) = match found {
             Ok(_) if flags & (CREAT | EXCL) == CREAT | EXCL => return Err(Error::Exists),
             Ok(entry) => (entry.node, tree.open(who, entry.node, flags)?.fh),
-            Err(Error::NotFound) if flags & CREAT != 0 => {
+            Err(Error::NotFound | Error::Os(rustix::io::Errno::NOENT)) if flags & CREAT != 0 => {
                 let made = tree.create(who, ROOT, OsStr::new(name), 0o644, 0o022, flags)?;
                 (made.entry.node, made.opened.fh)
             }

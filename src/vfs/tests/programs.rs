@@ -367,3 +367,21 @@ fn install_tar_and_git_unlink_first() {
         p.stat("missions.md").unwrap();
     });
 }
+
+#[test]
+fn rsyncs_receiver_is_a_fork_of_a_fork() {
+    let w = World::new();
+    let agent = w.stranger("agent");
+    let sh = agent.fork("bash");
+    let sed = sh.fork("sed");
+    look(sed);
+    sed.exit();
+    w.stranger("other").append("missions.md", "- other\n").unwrap();
+    let receiver = sh.fork("rsync").fork("rsync").fork("rsync");
+    let fd = receiver.open(".missions.md.Xy", WR | CREAT | EXCL).unwrap();
+    receiver.write(fd, EDITED).unwrap();
+    receiver.close(fd).unwrap();
+    receiver.rename(".missions.md.Xy", "missions.md").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert!(w.text().contains("- other\n") && !w.text().contains("- b\n"));
+}

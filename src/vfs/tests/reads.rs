@@ -90,12 +90,14 @@ fn a_long_lived_locked_counter_loses_nothing() {
     w.docs.publish(DocId::Config, Some("{\"n\":0}\n"));
     let ps = [w.stranger("p"), w.stranger("q"), w.stranger("r")];
     let fds = ps.map(|p| p.open("config.json", RW).unwrap());
-    for _ in 0..5 {
+    // Past 9, where the text grows, and past 99.
+    for _ in 0..40 {
         for (p, fd) in ps.iter().zip(fds) {
             p.lock(fd, true);
             // As a program in C would: exactly the size, never to the end of file.
             let size = p.fstat(fd).size as u32;
             let text = p.pread(fd, 0, size).unwrap();
+            assert!(text.ends_with("}\n"), "{text:?}");
             let n: u32 = text.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap();
             let text = format!("{{\"n\":{}}}\n", n + 1);
             p.seek(fd, 0);
@@ -107,7 +109,7 @@ fn a_long_lived_locked_counter_loses_nothing() {
     for (p, fd) in ps.iter().zip(fds) {
         p.close(fd).unwrap();
     }
-    assert_eq!(w.config(), "{\"n\":15}\n");
+    assert_eq!(w.config(), "{\"n\":120}\n");
 }
 
 #[test]

@@ -135,10 +135,12 @@ fn a_config_counts_by_its_keys() {
 
 #[test]
 fn an_ancestors_look_does_not_count_but_its_save_does() {
-    let w = World::new();
-    let daemon = w.stranger("daemon");
-    let agent = daemon.fork("agent");
-    assert_eq!(seen_after(&w, daemon, agent, "- a\n- x\n"), None);
+    for name in ["agent", "daemon"] {
+        let w = World::new();
+        let daemon = w.stranger("daemon");
+        let agent = daemon.fork(name);
+        assert_eq!(seen_after(&w, daemon, agent, "- a\n- x\n"), None, "{name}");
+    }
     let w = World::new();
     let daemon = w.stranger("daemon");
     let agent = daemon.fork("agent");

@@ -14,7 +14,8 @@ fn count(live: &Live) -> u64 {
 #[test]
 fn a_row_is_in_the_very_next_read_a_thousand_times() {
     let dir = tempfile::tempdir().unwrap();
-    let live = Arc::new(new_store(dir.path()));
+    drop(Store::create(dir.path()).unwrap());
+    let live = Arc::new(open_with(dir.path(), Options::default()));
     let sql = other(dir.path());
     insert(&sql, "row");
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -125,9 +125,13 @@ proptest! {
         let now = live.state.clone();
         save(&mut live, Some(&now), &edited(&base, &one));
         live.append(&format!("- appended\n{more}\n"));
+        prop_assert!(live.text().contains("- appended"));
         let _ = save(&mut live, Some(&seen), &edited(&base, &two));
         prop_assert!(live.rows().iter().any(|r| r.contains("appended")), "{}", live.text());
-        prop_assert_eq!(meaning(&live.state), meaning(&reread(&live.state)));
+        let s = MissionsState::of(&live.state).unwrap();
+        if s.start == Section::Preamble && !s.entries().any(|e| e.opaque) {
+            prop_assert_eq!(meaning(&live.state), meaning(&reread(&live.state)));
+        }
         // What was read plans nothing.
         let (now, text) = (live.state.clone(), live.text());
         prop_assert!(save(&mut live, Some(&now), &text));

@@ -1,0 +1,172 @@
+//! New versions from old ones: changed stretches beside chunks that stay.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::chunk::{Core, Slot};
+use super::entry::{Entry, Kind, Section};
+use super::tree::{Loc, MissionsState};
+
+/// A core is split when it has more entries than this.
+const FULL: usize = 256;
+/// Size of the pieces of a long run.
+const PIECE: usize = 160;
+/// A changed run shorter than this joins its neighbour.
+const SMALL: usize = 48;
+
+/// A part of a new version: an old slot as it is, or changed entries.
+pub enum Piece {
+    /// Kept with its rows.
+    Slot(Slot),
+    /// New content.
+    Entries(Vec<Arc<Entry>>),
+}
+
+/// Slots from pieces: runs of new content are cut to size, short ones join a neighbour.
+pub fn assemble(pieces: impl IntoIterator<Item = Piece>) -> Arc<[Slot]> {
+    let mut out: Vec<Slot> = Vec::new();
+    let mut run: Vec<Arc<Entry>> = Vec::new();
+    let mut pieces = pieces.into_iter().peekable();
+    while let Some(piece) = pieces.next() {
+        match piece {
+            Piece::Entries(mut e) => run.append(&mut e),
+            Piece::Slot(slot) => {
+                let small = !run.is_empty() && run.len() < SMALL;
+                if small && slot.core.entries.len() < PIECE {
+                    run.extend(slot.core.entries.iter().cloned());
+                } else {
+                    flush(&mut run, &mut out);
+                    out.push(slot);
+                }
+            }
+        }
+        if pieces.peek().is_none() {
+            flush(&mut run, &mut out);
+        }
+    }
+    out.into()
+}
+
+fn flush(run: &mut Vec<Arc<Entry>>, out: &mut Vec<Slot>) {
+    if run.is_empty() {
+        return;
+    }
+    if run.len() < SMALL
+        && let Some(last) = out.last().filter(|s| s.core.entries.len() < PIECE)
+    {
+        let mut joined = last.core.entries.clone();
+        joined.append(run);
+        out.pop();
+        *run = joined;
+    }
+    let pieces = if run.len() <= FULL { 1 } else { run.len().div_ceil(PIECE) };
+    let size = run.len().div_ceil(pieces);
+    while !run.is_empty() {
+        let rest = run.split_off(size.min(run.len()));
+        out.push(Slot::new(Core::new(std::mem::replace(run, rest))));
+    }
+}
+
+/// Changes to a version, by place in that version.
+#[derive(Default)]
+pub struct Batch {
+    /// `None` removes, `Some` replaces.
+    pub set: HashMap<Loc, Option<Arc<Entry>>>,
+    /// What comes before the entry at a place (index = length: at the end of the slot).
+    pub before: HashMap<Loc, Vec<Arc<Entry>>>,
+}
+
+impl Batch {
+    /// Nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.before.is_empty()
+    }
+
+    /// Inserts after what was inserted there already.
+    pub fn insert(&mut self, at: Loc, entry: Arc<Entry>) {
+        self.before.entry(at).or_default().push(entry);
+    }
+
+    /// The version after the changes. Ends of lines: every entry but the last ends with one,
+    /// and the last as it was in `state` (merge.md). A block is followed by an empty line.
+    pub fn apply(mut self, state: &MissionsState) -> MissionsState {
+        let mut next = state.clone();
+        if self.is_empty() {
+            return next;
+        }
+        let mut touched: Vec<usize> =
+            self.set.keys().chain(self.before.keys()).map(|l| l.slot).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let eol = state.eol();
+        let ended = state.entries().next_back().is_none_or(|e| e.raw.ends_with('\n'));
+        let mut touched = touched.into_iter().peekable();
+        let mut pieces = Vec::with_capacity(state.slots.len() + 1);
+        let slots = state.slots.len().max(1);
+        for slot in 0..slots {
+            if touched.next_if_eq(&slot).is_none() {
+                pieces.extend(state.slots.get(slot).cloned().map(Piece::Slot));
+                continue;
+            }
+            let old = state.slots.get(slot).map_or(&[][..], |s| &s.core.entries[..]);
+            let mut new = Vec::with_capacity(old.len() + 1);
+            for index in 0..=old.len() {
+                let at = Loc { slot, index };
+                new.extend(self.before.remove(&at).unwrap_or_default());
+                match (self.set.remove(&at), old.get(index)) {
+                    (Some(None), _) | (None, None) => {}
+                    (Some(Some(e)), _) => new.push(e),
+                    (None, Some(e)) => new.push(e.clone()),
+                }
+            }
+            let following = state.slots.get(slot + 1).and_then(|s| s.core.entries.first());
+            pieces.push(Piece::Entries(tidy(new, following, eol, ended, &mut next)));
+        }
+        next.slots = assemble(
+            pieces.into_iter().filter(|p| !matches!(p, Piece::Entries(e) if e.is_empty())),
+        );
+        next
+    }
+}
+
+/// Line ends and the empty line after a block, for a changed run before `following`.
+fn tidy(
+    run: Vec<Arc<Entry>>,
+    following: Option<&Arc<Entry>>,
+    eol: &str,
+    ended: bool,
+    ids: &mut MissionsState,
+) -> Vec<Arc<Entry>> {
+    let mut out: Vec<Arc<Entry>> = Vec::with_capacity(run.len());
+    let mut run = run.into_iter().peekable();
+    while let Some(mut entry) = run.next() {
+        let after = run.peek().or(following).cloned();
+        let has_end = entry.raw.ends_with('\n');
+        if after.is_some() && !has_end {
+            let raw = format!("{}{eol}", entry.raw);
+            Arc::make_mut(&mut entry).raw = raw.into();
+        } else if after.is_none() && !ended && has_end {
+            let raw = entry.raw.trim_end_matches(['\r', '\n']).into();
+            Arc::make_mut(&mut entry).raw = raw;
+        }
+        let block = entry.mission().is_some_and(|m| m.is_block());
+        out.push(entry);
+        if let (true, Some(after)) = (block, after) {
+            let s = super::parse::stripped(&after.raw);
+            if !(s.is_empty() || s.starts_with("## ") || s.starts_with("### ")) {
+                let id = ids.line_id();
+                out.push(Arc::new(blank(
+                    id,
+                    out.last().map_or(Section::Unknown, |e| e.section),
+                    eol,
+                )));
+            }
+        }
+    }
+    out
+}
+
+/// An empty line.
+pub fn blank(id: u64, section: Section, eol: &str) -> Entry {
+    Entry { id, kind: Kind::Layout, section, raw: eol.into(), opaque: false, open_fence: false }
+}

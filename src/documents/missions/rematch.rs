@@ -1,0 +1,173 @@
+//! Which rows are which missions, after a change by another program (merge.md: by state,
+//! text and order; the id only breaks ties).
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+
+use super::entry::{Kind, Section, clean};
+use super::refresh::{Item, Refresh};
+use super::rows::Row;
+use crate::text::similarity;
+
+/// Renamed: at least this much alike.
+const EDITED: f64 = 0.5;
+/// No more than this many pairs of rows are compared for likeness.
+const PAIRS: usize = 20_000;
+
+impl Refresh<'_> {
+    /// By state, text and order, the id breaking ties; then by id, by text, by likeness.
+    pub(super) fn match_rows(&mut self) {
+        // Among equal texts of a state those with the same id are the same ones.
+        self.by_id(|row, it| {
+            row.section == it.entry.section && key_text(&row.kind) == key_text(&it.entry.kind)
+        });
+        let mut groups: HashMap<(Section, String), VecDeque<usize>> = HashMap::new();
+        for (i, it) in self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none()) {
+            let key = (it.entry.section, key_text(&it.entry.kind).into_owned());
+            groups.entry(key).or_default().push_back(i);
+        }
+        for r in 0..self.rows.len() {
+            if self.of_row[r].is_some() || groups.is_empty() {
+                continue;
+            }
+            let row = &self.rows[r];
+            let key = (row.section, key_text(&row.kind).into_owned());
+            if let Some(i) = groups.get_mut(&key).and_then(VecDeque::pop_front) {
+                self.pair(r, i);
+            }
+        }
+        // The same row in another state: same id and text, then the text alone.
+        self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
+        self.moved_by_text();
+        // The same id in a table that was not rewritten whole.
+        if !self.rewritten() {
+            self.by_id(|_, _| true);
+        }
+        self.alike();
+    }
+
+    /// Pairs leftovers of the same table and row id when `want` holds.
+    fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
+        let by_id: HashMap<(&str, i64), usize> = self
+            .items
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| self.of_item[*i].is_none())
+            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
+            .collect();
+        let mut pairs = Vec::new();
+        for (r, row) in self.rows.iter().enumerate() {
+            if self.of_row[r].is_some() {
+                continue;
+            }
+            if let Some(&i) = by_id.get(&(row.section.table(), row.key.id))
+                && want(row, &self.items[i])
+            {
+                pairs.push((r, i));
+            }
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+    }
+
+    fn moved_by_text(&mut self) {
+        let mut left: HashMap<(&str, String), VecDeque<usize>> = HashMap::new();
+        for (i, it) in self.items.iter().enumerate() {
+            if self.of_item[i].is_none() {
+                let key = (it.entry.section.table(), key_text(&it.entry.kind).into_owned());
+                left.entry(key).or_default().push_back(i);
+            }
+        }
+        let mut pairs = Vec::new();
+        for (r, row) in self.rows.iter().enumerate() {
+            if self.of_row[r].is_none()
+                && let Some(i) = left
+                    .get_mut(&(row.section.table(), key_text(&row.kind).into_owned()))
+                    .and_then(VecDeque::pop_front)
+            {
+                pairs.push((r, i));
+            }
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+    }
+
+    /// The matched rows say whether ids mean anything: after a replace-all most are others.
+    fn rewritten(&self) -> bool {
+        let matched = self.of_row.iter().enumerate().filter_map(|(r, i)| Some((r, (*i)?)));
+        let (mut same, mut other) = (0usize, 0usize);
+        for (r, i) in matched {
+            match self.items[i].key {
+                Some(k) if k.id == self.rows[r].key.id => same += 1,
+                _ => other += 1,
+            }
+        }
+        other > same
+    }
+
+    /// The closest text in the same state.
+    fn alike(&mut self) {
+        for section in Section::WITH_ROWS {
+            let rows: Vec<usize> = (0..self.rows.len())
+                .filter(|r| self.of_row[*r].is_none() && self.rows[*r].section == section)
+                .collect();
+            let items: Vec<usize> = (0..self.items.len())
+                .filter(|i| self.of_item[*i].is_none() && self.items[*i].entry.section == section)
+                .collect();
+            if rows.is_empty() || items.is_empty() || rows.len() * items.len() > PAIRS {
+                continue;
+            }
+            let mut found = Vec::new();
+            for (x, &r) in rows.iter().enumerate() {
+                let a = key_text(&self.rows[r].kind);
+                for (y, &i) in items.iter().enumerate() {
+                    let b = key_text(&self.items[i].entry.kind);
+                    if let Some(s) = similarity(&a, &b, EDITED) {
+                        found.push((((1.0 - s) * 1e9) as u64, x.abs_diff(y), r, i));
+                    }
+                }
+            }
+            found.sort_unstable();
+            for (_, _, r, i) in found {
+                if self.of_row[r].is_none() && self.of_item[i].is_none() {
+                    self.pair(r, i);
+                }
+            }
+        }
+    }
+}
+
+/// What rows are matched by.
+pub(super) fn key_text(kind: &Kind) -> Cow<'_, str> {
+    match kind {
+        Kind::Mission(m) => clean(&m.text),
+        Kind::Idea(i) => match clean(&i.text) {
+            Cow::Borrowed(t) => Cow::Borrowed(t.strip_prefix("- ").unwrap_or(t)),
+            Cow::Owned(t) => Cow::Owned(t.strip_prefix("- ").unwrap_or(&t).to_owned()),
+        },
+        Kind::Ci(c) => Cow::Borrowed(&c.url),
+        Kind::Layout | Kind::Header => Cow::Borrowed(""),
+    }
+}
+
+/// Columns are equal, as far as the row has them, texts after the clean-up of a foreign
+/// program (merge.md).
+pub(super) fn same_columns(ours: &Kind, row: &Kind) -> bool {
+    match (ours, row) {
+        (Kind::Mission(a), Kind::Mission(b)) => {
+            clean(&a.text) == clean(&b.text)
+                && a.project == b.project
+                && a.complexity == b.complexity
+                && a.times.queued == b.times.queued
+                && a.times.started == b.times.started
+                && a.times.completed == b.times.completed
+                && a.recoveries == b.recoveries
+        }
+        (Kind::Idea(a), Kind::Idea(b)) => {
+            clean(&a.text) == clean(&b.text) && a.project == b.project && a.added == b.added
+        }
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,113 @@
+//! Plain files seen from the documents: who writes them, who reads a copy of a document, and
+//! copying between the two kinds.
+
+use super::layer::{Caller, Error, Fh, Layer, Node, Result};
+use super::tree::{Fixed, Tree};
+
+/// Bytes copied by one `copy_file_range`.
+const COPY_AT_ONCE: u64 = 4 << 20;
+
+/// A place in an open file.
+type Spot = (Node, Fh, u64);
+
+impl Tree {
+    /// A plain file is about to be written by the caller.
+    pub(super) fn plain_written(&self, who: &Caller, node: Node) {
+        if self.seen.is_empty() && self.sources.copy_of(node).is_none() {
+            return;
+        }
+        let known = self.sources.last_writer_was(node, who.tid);
+        let writer = if known { None } else { self.process(who) };
+        self.sources.written(node, who.tid, writer, &self.seen);
+    }
+
+    pub(super) fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
+        if flags & libc::O_TRUNC != 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.plain_written(who, node);
+        }
+    }
+
+    /// Reading the plain copy of a document is a look at the version that it shows.
+    pub(super) fn plain_read(&self, who: &Caller, node: Node, offset: u64) {
+        if offset == 0
+            && let Some((view, version)) = self.sources.copy_of(node)
+            && let Some(process) = self.process(who)
+        {
+            self.seen.looked(&process, view, &version);
+        }
+    }
+
+    /// `copy_file_range`: between plain files as the store can, else by reading and writing.
+    pub(super) fn copy_range(
+        &self,
+        who: &Caller,
+        (node_in, fh_in, offset_in): Spot,
+        (node_out, fh_out, offset_out): Spot,
+        length: u64,
+    ) -> Result<u32> {
+        let plain = |node| Ok::<_, Error>(self.fixed(node)? == Fixed::Plain);
+        if plain(node_in)? && plain(node_out)? {
+            let copied = self.plain.copy_file_range(
+                who, node_in, fh_in, offset_in, node_out, fh_out, offset_out, length,
+            )?;
+            self.plain_written(who, node_out);
+            return Ok(copied);
+        }
+        let size = length.min(COPY_AT_ONCE) as u32;
+        if let (Fixed::Document(_), true) = (self.fixed(node_in)?, plain(node_out)?)
+            && (offset_in, offset_out) == (0, 0)
+            && let Some(copied) = self.copy_whole(who, fh_in, node_out, fh_out, size)?
+        {
+            return Ok(copied);
+        }
+        let data = self.read(who, node_in, fh_in, offset_in, size)?;
+        let mut copied = 0;
+        while copied < data.len() {
+            let at = offset_out + copied as u64;
+            match self.write(who, node_out, fh_out, at, &data[copied..], 0) {
+                Ok(0) => break,
+                Ok(n) => copied += n as usize,
+                Err(_) if copied > 0 => break,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(copied as u32)
+    }
+
+    /// Copies a whole document to a plain file without anybody's looking at it: the file is a
+    /// copy of the version. `None`: it is too long, or the handle has a text of its own.
+    fn copy_whole(
+        &self,
+        who: &Caller,
+        from: Fh,
+        node: Node,
+        fh: Fh,
+        size: u32,
+    ) -> Result<Option<u32>> {
+        let Some((view, version, content)) = self.doc_version(who, &*self.handle(from)?)? else {
+            return Ok(None);
+        };
+        if content.len() > u64::from(size) || content.is_empty() {
+            return Ok(None);
+        }
+        let data = content.to_vec();
+        let mut copied = 0;
+        while copied < data.len() {
+            match self.plain.write(who, node, fh, copied as u64, &data[copied..], 0)? {
+                0 => return Ok(Some(copied as u32)),
+                n => copied += n as usize,
+            }
+        }
+        self.sources.copied(node, view, version);
+        Ok(Some(copied as u32))
+    }
+
+    /// Nothing can be made in or taken from `.instancefs`.
+    pub(super) fn forbid_own(&self, parent: Node) -> Result<()> {
+        match self.fixed(parent)? {
+            Fixed::Plain => Ok(()),
+            Fixed::Own => Err(Error::ReadOnly),
+            Fixed::Document(_) | Fixed::Link(_) => Err(Error::NotDirectory),
+        }
+    }
+}
