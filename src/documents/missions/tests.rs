@@ -62,6 +62,7 @@ impl Live {
             written,
             current: &current,
             outside_since_seen: outside,
+            rows: None,
         };
         let plan = self.doc.plan(&save, &cx)?;
         self.overlaps = plan.overlaps;
@@ -682,6 +683,7 @@ fn rows_that_wait_merge_with_those_of_others() {
             written: Written::Fragment(step.as_bytes()),
             current: &shown,
             outside_since_seen: false,
+            rows: None,
         };
         shown = live.doc.plan(&save, &cx).unwrap().next;
         live.sql("INSERT INTO missions (text, state, sequence) VALUES ('theirs', 'pending', 70)");
@@ -767,4 +769,37 @@ fn a_sorted_file_is_saved_as_it_is() {
     live.edit(&lines.concat());
     assert_eq!(live.rows().len(), 4);
     assert_eq!((live.no("alpha one"), live.no("zulu")), (1, 4));
+}
+
+#[test]
+fn an_export_under_the_lock_does_not_undo_or_double_what_waits_for_it() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let cx = live.cx();
+    let rows = live.state.clone();
+    let changed = ABC.replace("- bravo two", "- bravo two, edited");
+    let save = Save {
+        view: View::MissionsMd,
+        seen: Some(&rows),
+        written: Written::Whole(changed.as_bytes()),
+        current: &rows,
+        outside_since_seen: false,
+        rows: None,
+    };
+    let waits = live.doc.plan(&save, &cx).unwrap().next;
+    let export = text_of(&rows).replace("- bravo two", "- bravo two ⏳(2026-07-01T09:00)");
+    for seen in [None, Some(&rows)] {
+        let save = Save {
+            view: View::MissionsMd,
+            seen,
+            written: Written::Whole(export.as_bytes()),
+            current: &waits,
+            outside_since_seen: true,
+            rows: Some(&rows),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        let text = text_of(&plan.next);
+        assert_eq!(text.matches("- bravo").count(), 1, "{text}");
+        assert!(text.contains("- bravo two, edited"), "{text}");
+    }
 }
