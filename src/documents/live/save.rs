@@ -143,12 +143,7 @@ impl Live {
         self.store.begin(Wait::Patiently, lock)
     }
 
-    fn plan(
-        &self,
-        request: &SaveRequest<'_>,
-        slot: &Slot,
-        cx: &Context,
-    ) -> Result<Plan, Refusal> {
+    fn plan(&self, request: &SaveRequest<'_>, slot: &Slot, cx: &Context) -> Result<Plan, Refusal> {
         let save = Save {
             view: request.view,
             seen: request.seen.as_ref().map(|s| &s.state),

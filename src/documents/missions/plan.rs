@@ -110,7 +110,8 @@ impl Planner<'_> {
         if self.current.content().equals(text.as_bytes()) {
             return Ok(self.nothing(self.save.current.clone()));
         }
-        let export = self.save.outside_since_seen && strays(self.current, seen, &c).is_some_and(|n| n <= 1);
+        let export =
+            self.save.outside_since_seen && strays(self.current, seen, &c).is_some_and(|n| n <= 1);
         let Merged { next, overlaps, tally } = merge(seen, &mut c, self.current, export);
         let mut next = next;
         c.number(|e| next.fresh_id(&e.kind));

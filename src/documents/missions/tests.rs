@@ -803,3 +803,59 @@ fn an_export_under_the_lock_does_not_undo_or_double_what_waits_for_it() {
         assert!(text.contains("- bravo two, edited"), "{text}");
     }
 }
+
+/// Two writers who have seen `seen` save `first` and then `second`.
+fn met(seen: &str, first: &str, second: &str) -> Live {
+    let mut live = Live::new();
+    live.edit(seen);
+    let state = live.state.clone();
+    for text in [first, second] {
+        live.save(Some(&state), Written::Whole(text.as_bytes()), false).unwrap();
+    }
+    live
+}
+
+const TWO: &str = "## Pending\n- a\n\n## Done\n- old\n";
+
+#[test]
+fn a_header_that_is_removed_stays_while_others_need_it() {
+    let moved = TWO.replace("- a\n", "").replace("## Done\n", "## Done\n- a\n");
+    let live = met(TWO, &moved, "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n\n## Done\n- a\n");
+
+    let live = met(TWO, &TWO.replace("old", "older"), "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n- a\n\n## Done\n- older\n");
+
+    let titled = format!("# Mine\n\n{TWO}");
+    let live = met(&titled, &titled.replace("- a\n", "- a\n- n\n"), "# Mine\n\n## Done\n- old\n");
+    assert_eq!(live.text(), "# Mine\n\n## Pending\n- n\n## Done\n- old\n");
+
+    let notes = format!("{TWO}\n## Notes\n- keep\n");
+    let live = met(&notes, &notes.replace("- keep\n", "- keep\n- more\n"), TWO);
+    assert_eq!(live.text(), format!("{TWO}\n## Notes\n- more\n"));
+}
+
+#[test]
+fn a_header_that_is_removed_with_all_that_is_under_it_is_gone() {
+    let live = met(TWO, &TWO.replace("- a\n", "- a\n- n\n"), "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n- a\n- n\n\n");
+}
+
+#[test]
+fn a_new_header_takes_no_item_of_others_over() {
+    let appended = TWO.replace("- a\n", "- a\n- n\n");
+    let started = "## Pending\n\n## In Progress\n- a\n\n## Done\n- old\n";
+    let live = met(TWO, &appended, started);
+    assert_eq!(live.text(), "## Pending\n- n\n\n## In Progress\n- a\n\n## Done\n- old\n");
+
+    let renamed = TWO.replace("## Pending", "## In Progress");
+    let live = met(TWO, &appended, &renamed);
+    assert_eq!(live.rows(), ["pending:n", "in_progress:a", "done:old"]);
+
+    let live =
+        met(TWO, &TWO.replace("- old\n", "- old\n- n\n"), &TWO.replace("Done", "Termin\u{e9}es"));
+    assert_eq!(
+        live.text(),
+        TWO.replace("Done", "Termin\u{e9}es").replace("- old\n", "- old\n- n\n")
+    );
+}
