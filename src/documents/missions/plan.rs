@@ -188,7 +188,9 @@ impl Planner<'_> {
         } else {
             let start = self.current.start;
             let parser = Parser::new(text, 0, start, self.current.nested_items);
-            let mut v: Vec<Entry> = parser.map(|p| p.entry(0)).filter(|e| !e.is_blank()).collect();
+            // A title says nothing that a document with missions needs at its end.
+            let says = |e: &Entry| !e.is_blank() && stripped(&e.raw) != "# Missions";
+            let mut v: Vec<Entry> = parser.map(|p| p.entry(0)).filter(says).collect();
             for e in &mut v {
                 super::compare::implied(e, None, self.now);
                 let lines = e.raw.replace("\r\n", "\n");

@@ -90,6 +90,13 @@ fn restore(batch: &mut Batch, current: &MissionsState, strays: &HashSet<Ident>) 
     }
     for h in &back {
         batch.set.remove(h);
+        // With the empty line above it.
+        if let Some(above) = current.previous(*h)
+            && current.at(above).is_some_and(|e| e.is_blank())
+            && batch.set.get(&above).is_some_and(Option::is_none)
+        {
+            batch.set.remove(&above);
+        }
     }
     !back.is_empty()
 }

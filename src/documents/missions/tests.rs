@@ -859,3 +859,11 @@ fn a_new_header_takes_no_item_of_others_over() {
         TWO.replace("Done", "Termin\u{e9}es").replace("- old\n", "- old\n- n\n")
     );
 }
+
+#[test]
+fn a_blind_save_leaves_no_title_at_the_end() {
+    let mut live = Live::new();
+    live.edit(TWO);
+    live.blind("# Missions\n\n## Pending\n- a\n- b\n\n# a comment\n");
+    assert_eq!(live.text(), "## Pending\n- a\n- b\n# a comment\n\n## Done\n- old\n");
+}
