@@ -69,6 +69,9 @@ pub struct Save<'a> {
     /// Rows were changed by another program's SQL after `seen` was current (merge.md: an
     /// export by that program does not delete people's layout lines).
     pub outside_since_seen: bool,
+    /// The rows as they stand, without the saves that wait for `missions.lock`; only for a
+    /// writer that holds it. Such a writer may be showing what it has just put there (R9).
+    pub rows: Option<&'a State>,
 }
 
 /// What does not come from the three versions.

@@ -21,6 +21,7 @@ mod render;
 mod report;
 mod rows;
 mod sequence;
+mod settle;
 mod tree;
 
 use std::sync::Arc;
