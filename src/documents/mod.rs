@@ -169,6 +169,7 @@ pub trait Document: Send + Sync + 'static {
             written: Written::Whole(&text),
             current,
             outside_since_seen: false,
+            rows: None,
         };
         self.plan(&save, cx)
     }
