@@ -32,7 +32,7 @@ pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Res
             Some(Answer::Failed { message }) => {
                 return Err(DaemonError::Daemon { path: mountpoint.to_owned(), message });
             }
-            Some(Answer::Status { .. }) => {}
+            Some(_) => {}
             None => break,
         }
     }

@@ -7,6 +7,7 @@ pub mod control;
 pub mod copy;
 mod error;
 pub mod export;
+pub mod history;
 pub mod import;
 pub mod instance;
 pub mod journal;
@@ -23,6 +24,7 @@ pub mod serve;
 pub mod status;
 pub mod users;
 mod watchers;
+pub mod watching;
 pub mod whole;
 pub mod writeout;
 

@@ -13,6 +13,7 @@ use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use super::watchers;
+use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
@@ -33,6 +34,7 @@ pub struct Mounted {
     mount: Arc<Mount>,
     tree: Arc<Tree>,
     reporter: Arc<Reporter>,
+    news: Arc<News>,
 }
 
 impl Mounted {
@@ -62,7 +64,8 @@ impl Mounted {
         if let Err(source) = started {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
-        watchers::start(&instance.live, &mount).map_err(|source| {
+        let news = Arc::<News>::default();
+        watchers::start(&instance.live, &mount, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
         let reporter = Arc::new(Reporter {
@@ -73,7 +76,12 @@ impl Mounted {
         });
         let writer = Arc::clone(&reporter);
         tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
-        Ok(Mounted { mount, tree, reporter })
+        Ok(Mounted { mount, tree, reporter, news })
+    }
+
+    /// Who is told of new versions over the control socket.
+    pub fn news(&self) -> Arc<News> {
+        Arc::clone(&self.news)
     }
 
     /// What is due: appends of long-lived handles.
@@ -104,6 +112,7 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        self.news.end();
         // What was asked for before is answered before buffers are set aside.
         self.mount.drain(DRAIN);
         self.tree.shutdown();

@@ -23,6 +23,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, Timespec, Timestamps};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
+use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, detach_descriptors};
 use crate::model::View;
@@ -31,16 +32,17 @@ use crate::vfs::Tree;
 /// Time between two rounds: many saves in a row are told together.
 const PAUSE: Duration = Duration::from_millis(15);
 
-/// Starts telling; ends when `live` and its listener are gone.
+/// Starts telling, also those who watch over the control socket (`commands`); ends when `live` and its listener are gone.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(live: &Live, mount: &Mount) -> std::io::Result<()> {
+pub fn start(live: &Live, mount: &Mount, commands: Arc<News>) -> std::io::Result<()> {
     let (send, news) = mpsc::channel::<View>();
     let kernel = mount.notifier();
     let place = Place { point: mount.point().to_owned(), device: mount.connection_id() };
     std::thread::Builder::new().name("watchers".into()).spawn(move || serve(&news, &place))?;
     live.set_listener(Arc::new(move |published| {
+        commands.tell();
         for view in published.doc.views() {
             let node = Tree::node_of(view);
             kernel.inval_inode(node, 0, 0);

@@ -9,7 +9,7 @@
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
 //! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
-//! * `attrs`, `listing`, `own_dir`: what `stat` and `ls` show.
+//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
 
 mod adopted;
 mod attrs;
@@ -22,6 +22,7 @@ mod listing;
 mod marks;
 mod news;
 mod own_dir;
+mod past;
 pub mod plain;
 mod plain_side;
 pub mod ports;

@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod crash;
 mod harness;
+mod history;
 mod leaving;
 mod merge;
 mod names;

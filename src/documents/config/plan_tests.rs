@@ -35,7 +35,7 @@ fn save_with(
     written: Written<'_>,
     current: &State,
 ) -> Result<Plan, Refusal> {
-    d.plan(&Save { view, seen, written, current, outside_since_seen: false }, &CX)
+    d.plan(&Save { view, seen, written, current, outside_since_seen: false, rows: None }, &CX)
 }
 
 fn whole(view: View, seen: Option<&State>, written: &str, current: &State) -> Plan {

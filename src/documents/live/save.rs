@@ -4,22 +4,30 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::slot::place;
+use super::slot::{Slot, place};
 use super::work::{Cause, Work};
 use super::{Checked, Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Context, Plan, Save, State, Version, Written};
-use crate::model::{Actor, DocId, Reason, Refusal, Rev, View};
+use crate::model::{Actor, DocId, Reason, Refusal, View};
 use crate::store::{Gate, StoreError, Wait};
 
 /// Whole files larger than this are planned before the gate is opened, and again inside only
 /// if the document has changed meanwhile.
 const EARLY: usize = 16 << 10;
 
-/// A plan made before the gate was opened, and the version that it was made for.
+/// A plan made before the gate was opened, and what it was made for.
 struct Early {
-    current: Arc<Version>,
-    outside: Rev,
+    slot: Slot,
     plan: Result<Plan, Refusal>,
+}
+
+impl Early {
+    /// Nothing that it depends on is different now.
+    fn holds(&self, now: &Slot) -> bool {
+        Arc::ptr_eq(&self.slot.version, &now.version)
+            && Arc::ptr_eq(&self.slot.rows, &now.rows)
+            && self.slot.outside == now.outside
+    }
 }
 
 impl Live {
@@ -43,10 +51,8 @@ impl Live {
             expect(&request, &work.slot(doc).version)?;
             let slot = work.slot(doc);
             let plan = match early {
-                Some(e) if Arc::ptr_eq(&e.current, &slot.version) && e.outside == slot.outside => {
-                    e.plan?
-                }
-                _ => self.plan(&request, &slot.version, slot.outside, &work.cx)?,
+                Some(e) if e.holds(slot) => e.plan?,
+                _ => self.plan(&request, slot, &work.cx)?,
             };
             let cause = Cause {
                 actor: &request.actor,
@@ -89,6 +95,7 @@ impl Live {
             written: Written::Whole(text),
             current: &current.state,
             outside_since_seen: false,
+            rows: None,
         };
         let plan = self.documents[place(view.doc())].plan(&save, &self.context())?;
         Ok(Checked {
@@ -136,31 +143,22 @@ impl Live {
         self.store.begin(Wait::Patiently, lock)
     }
 
-    fn plan(
-        &self,
-        request: &SaveRequest<'_>,
-        current: &Arc<Version>,
-        outside: Rev,
-        cx: &Context,
-    ) -> Result<Plan, Refusal> {
+    fn plan(&self, request: &SaveRequest<'_>, slot: &Slot, cx: &Context) -> Result<Plan, Refusal> {
         let save = Save {
             view: request.view,
             seen: request.seen.as_ref().map(|s| &s.state),
             written: request.written,
-            current: &current.state,
-            outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < outside),
+            current: &slot.version.state,
+            outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < slot.outside),
+            rows: (request.under_their_lock && slot.waits()).then_some(&slot.rows),
         };
-        self.documents[place(current.doc)].plan(&save, cx)
+        self.documents[place(slot.version.doc)].plan(&save, cx)
     }
 
     fn plan_early(&self, request: &SaveRequest<'_>) -> Early {
-        let (current, outside) = {
-            let shown = self.shown.read();
-            let slot = &shown.slots[place(request.view.doc())];
-            (slot.version.clone(), slot.outside)
-        };
-        let plan = self.plan(request, &current, outside, &self.context());
-        Early { current, outside, plan }
+        let slot = self.shown.read().slots[place(request.view.doc())].clone();
+        let plan = self.plan(request, &slot, &self.context());
+        Early { slot, plan }
     }
 
     fn carry_out(

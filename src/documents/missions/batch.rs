@@ -68,7 +68,7 @@ fn flush(run: &mut Vec<Arc<Entry>>, out: &mut Vec<Slot>) {
 }
 
 /// Changes to a version, by place in that version.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Batch {
     /// `None` removes, `Some` replaces.
     pub set: HashMap<Loc, Option<Arc<Entry>>>,

@@ -15,6 +15,7 @@ use super::entry::{BELIEVED_ID, Entry, Kind, Mission, Section};
 use super::insert::insert_in_section;
 use super::matching::Pair;
 use super::render;
+use super::settle;
 use super::tree::{Loc, MissionsState};
 use crate::model::Overlap;
 
@@ -201,7 +202,7 @@ pub fn merge(
             }
         }
     }
-    let next = m.batch.apply(&m.ids);
+    let next = settle::apply(m.batch, m.ids, &m.sides);
     Merged { next, overlaps: m.overlaps, tally: m.tally }
 }
 
@@ -284,7 +285,8 @@ impl Merger<'_> {
         let theirs_moved = now.section != old.section;
         if !moved || (state_change && now.section == new.section) || (!state_change && theirs_moved)
         {
-            let section = if state_change { new.section } else { now.section };
+            let own = state_change || settle::opens(new).is_some();
+            let section = if own { new.section } else { now.section };
             let merged = self.merged(old, new, &now, section);
             self.replace(loc, &now, merged);
             if now.section == new.section {
@@ -342,7 +344,7 @@ impl Merger<'_> {
             Arc::make_mut(&mut entry).id = id;
         }
         self.tally.count(old.filter(|o| self.knows(o)), Some(&entry));
-        let header = super::parse::stripped(&entry.raw).starts_with("## ") && !entry.is_item();
+        let header = settle::opens(&entry).is_some();
         if entry.is_item() && entry.section != self.cursor.section {
             insert_in_section(&mut self.ids, &mut self.batch, entry.clone());
             return entry;

@@ -21,6 +21,7 @@ mod render;
 mod report;
 mod rows;
 mod sequence;
+mod settle;
 mod tree;
 
 use std::sync::Arc;
@@ -142,6 +143,10 @@ impl Document for Missions {
         _cx: &Context,
     ) -> Result<State, StoreError> {
         Ok(Arc::new(apply::apply(conn, self.state(before)?, self.state(after)?)?))
+    }
+
+    fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
+        (view == View::MissionsMd).then(|| archive::text(archive)).flatten()
     }
 
     fn under_missions_lock(&self) -> bool {

@@ -31,6 +31,10 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
                      keep the headers, such as \"## Pending\"",
                 ));
             }
+            if let Some(rows) = p.exported(text) {
+                let save = Save { seen: save.rows, outside_since_seen: true, ..*save };
+                return Planner { save: &save, current, now: &now }.whole(text, rows);
+            }
             match seen {
                 Some(seen) => p.whole(text, seen),
                 None if pristine(current) => p.whole(text, current),
@@ -59,6 +63,17 @@ impl Planner<'_> {
             overlaps: Vec::new(),
             summary: String::new(),
         }
+    }
+
+    /// The rows, when the text shows exactly them and the current version is another one: the
+    /// writer, who holds `missions.lock`, has seen them and not what waits for it (R9).
+    fn exported(&self, text: &str) -> Option<&MissionsState> {
+        let rows = self.save.rows.and_then(MissionsState::of).filter(|r| !self.is_current(r))?;
+        let same = match compare(rows, text, start_of(text, rows), self.now) {
+            None => true,
+            Some(c) => strays(rows, rows, &c) == Some(0),
+        };
+        same.then_some(rows)
     }
 
     fn is_current(&self, seen: &MissionsState) -> bool {
@@ -95,7 +110,8 @@ impl Planner<'_> {
         if self.current.content().equals(text.as_bytes()) {
             return Ok(self.nothing(self.save.current.clone()));
         }
-        let export = self.save.outside_since_seen && is_export(self.current, seen, &c);
+        let export =
+            self.save.outside_since_seen && strays(self.current, seen, &c).is_some_and(|n| n <= 1);
         let Merged { next, overlaps, tally } = merge(seen, &mut c, self.current, export);
         let mut next = next;
         c.number(|e| next.fresh_id(&e.kind));
@@ -172,7 +188,9 @@ impl Planner<'_> {
         } else {
             let start = self.current.start;
             let parser = Parser::new(text, 0, start, self.current.nested_items);
-            let mut v: Vec<Entry> = parser.map(|p| p.entry(0)).filter(|e| !e.is_blank()).collect();
+            // A title says nothing that a document with missions needs at its end.
+            let says = |e: &Entry| !e.is_blank() && stripped(&e.raw) != "# Missions";
+            let mut v: Vec<Entry> = parser.map(|p| p.entry(0)).filter(says).collect();
             for e in &mut v {
                 super::compare::implied(e, None, self.now);
                 let lines = e.raw.replace("\r\n", "\n");
@@ -258,10 +276,10 @@ pub fn read(text: &str, nested_items: bool) -> MissionsState {
     state
 }
 
-/// The written text is a rendering of the current rows by the program that changed them:
-/// known headers, `# Missions`, items and empty lines only, and the items are those rows, one
-/// more or less at the edge.
-fn is_export(current: &MissionsState, seen: &MissionsState, c: &Compared) -> bool {
+/// How many items more or less the written text has than `rows`, if it looks like a rendering
+/// of rows by the program that changed them: known headers, `# Missions`, items and empty
+/// lines only.
+fn strays(rows: &MissionsState, seen: &MissionsState, c: &Compared) -> Option<u64> {
     let plain = |e: &Entry| {
         e.is_item()
             || e.is_blank()
@@ -272,16 +290,16 @@ fn is_export(current: &MissionsState, seen: &MissionsState, c: &Compared) -> boo
     let mut count: HashMap<(Section, String), i64> = HashMap::new();
     for e in written.entries() {
         if !plain(e) {
-            return false;
+            return None;
         }
         if e.is_item() {
             *count.entry((e.section, e.clean().into_owned())).or_default() += 1;
         }
     }
-    for e in current.entries().filter(|e| e.is_item()) {
+    for e in rows.entries().filter(|e| e.is_item()) {
         *count.entry((e.section, e.clean().into_owned())).or_default() -= 1;
     }
-    count.values().map(|n| n.unsigned_abs()).sum::<u64>() <= 1
+    Some(count.values().map(|n| n.unsigned_abs()).sum())
 }
 
 /// Checks that the merged text means what was merged (merge.md): what was changed is parsed

@@ -62,6 +62,7 @@ impl Live {
             written,
             current: &current,
             outside_since_seen: outside,
+            rows: None,
         };
         let plan = self.doc.plan(&save, &cx)?;
         self.overlaps = plan.overlaps;
@@ -682,6 +683,7 @@ fn rows_that_wait_merge_with_those_of_others() {
             written: Written::Fragment(step.as_bytes()),
             current: &shown,
             outside_since_seen: false,
+            rows: None,
         };
         shown = live.doc.plan(&save, &cx).unwrap().next;
         live.sql("INSERT INTO missions (text, state, sequence) VALUES ('theirs', 'pending', 70)");
@@ -767,4 +769,101 @@ fn a_sorted_file_is_saved_as_it_is() {
     live.edit(&lines.concat());
     assert_eq!(live.rows().len(), 4);
     assert_eq!((live.no("alpha one"), live.no("zulu")), (1, 4));
+}
+
+#[test]
+fn an_export_under_the_lock_does_not_undo_or_double_what_waits_for_it() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let cx = live.cx();
+    let rows = live.state.clone();
+    let changed = ABC.replace("- bravo two", "- bravo two, edited");
+    let save = Save {
+        view: View::MissionsMd,
+        seen: Some(&rows),
+        written: Written::Whole(changed.as_bytes()),
+        current: &rows,
+        outside_since_seen: false,
+        rows: None,
+    };
+    let waits = live.doc.plan(&save, &cx).unwrap().next;
+    let export = text_of(&rows).replace("- bravo two", "- bravo two ⏳(2026-07-01T09:00)");
+    for seen in [None, Some(&rows)] {
+        let save = Save {
+            view: View::MissionsMd,
+            seen,
+            written: Written::Whole(export.as_bytes()),
+            current: &waits,
+            outside_since_seen: true,
+            rows: Some(&rows),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        let text = text_of(&plan.next);
+        assert_eq!(text.matches("- bravo").count(), 1, "{text}");
+        assert!(text.contains("- bravo two, edited"), "{text}");
+    }
+}
+
+/// Two writers who have seen `seen` save `first` and then `second`.
+fn met(seen: &str, first: &str, second: &str) -> Live {
+    let mut live = Live::new();
+    live.edit(seen);
+    let state = live.state.clone();
+    for text in [first, second] {
+        live.save(Some(&state), Written::Whole(text.as_bytes()), false).unwrap();
+    }
+    live
+}
+
+const TWO: &str = "## Pending\n- a\n\n## Done\n- old\n";
+
+#[test]
+fn a_header_that_is_removed_stays_while_others_need_it() {
+    let moved = TWO.replace("- a\n", "").replace("## Done\n", "## Done\n- a\n");
+    let live = met(TWO, &moved, "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n\n## Done\n- a\n");
+
+    let live = met(TWO, &TWO.replace("old", "older"), "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n- a\n\n## Done\n- older\n");
+
+    let titled = format!("# Mine\n\n{TWO}");
+    let live = met(&titled, &titled.replace("- a\n", "- a\n- n\n"), "# Mine\n\n## Done\n- old\n");
+    assert_eq!(live.text(), "# Mine\n\n## Pending\n- n\n## Done\n- old\n");
+
+    let notes = format!("{TWO}\n## Notes\n- keep\n");
+    let live = met(&notes, &notes.replace("- keep\n", "- keep\n- more\n"), TWO);
+    assert_eq!(live.text(), format!("{TWO}\n## Notes\n- more\n"));
+}
+
+#[test]
+fn a_header_that_is_removed_with_all_that_is_under_it_is_gone() {
+    let live = met(TWO, &TWO.replace("- a\n", "- a\n- n\n"), "## Pending\n- a\n\n");
+    assert_eq!(live.text(), "## Pending\n- a\n- n\n\n");
+}
+
+#[test]
+fn a_new_header_takes_no_item_of_others_over() {
+    let appended = TWO.replace("- a\n", "- a\n- n\n");
+    let started = "## Pending\n\n## In Progress\n- a\n\n## Done\n- old\n";
+    let live = met(TWO, &appended, started);
+    assert_eq!(live.text(), "## Pending\n- n\n\n## In Progress\n- a\n\n## Done\n- old\n");
+
+    let renamed = TWO.replace("## Pending", "## In Progress");
+    let live = met(TWO, &appended, &renamed);
+    assert_eq!(live.rows(), ["pending:n", "in_progress:a", "done:old"]);
+
+    let live =
+        met(TWO, &TWO.replace("- old\n", "- old\n- n\n"), &TWO.replace("Done", "Termin\u{e9}es"));
+    assert_eq!(
+        live.text(),
+        TWO.replace("Done", "Termin\u{e9}es").replace("- old\n", "- old\n- n\n")
+    );
+}
+
+#[test]
+fn a_blind_save_leaves_no_title_at_the_end() {
+    let mut live = Live::new();
+    live.edit(TWO);
+    live.blind("# Missions\n\n## Pending\n- a\n- b\n\n# a comment\n");
+    assert_eq!(live.text(), "## Pending\n- a\n- b\n# a comment\n\n## Done\n- old\n");
 }

@@ -161,6 +161,7 @@ mod tests {
             written: crate::documents::Written::Whole(b"x"),
             current: &r.next,
             outside_since_seen: false,
+            rows: None,
         };
         assert_eq!(doc.plan(&save, &cx).err().unwrap().reason, Reason::Invalid);
     }

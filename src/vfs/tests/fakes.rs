@@ -204,6 +204,25 @@ impl Documents for FakeDocs {
         Ok(self.versions.lock()[&doc].iter().find(|v| v.rev == rev).cloned())
     }
 
+    fn made(&self, doc: DocId, rev: Rev) -> Result<Option<Stamp>, StoreError> {
+        Ok(self.at(doc, rev)?.map(|v| v.mtime))
+    }
+
+    fn text_at(&self, view: View, rev: Rev) -> Result<Option<Content>, StoreError> {
+        Ok(self.at(view.doc(), rev)?.and_then(|v| v.view(view)))
+    }
+
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> Result<Vec<(Rev, Stamp)>, StoreError> {
+        let versions = self.versions.lock();
+        let newer = versions[&doc].iter().filter(|v| v.rev > after).take(limit);
+        Ok(newer.map(|v| (v.rev, v.mtime)).collect())
+    }
+
     fn believe(&self, view: View, text: &[u8], rev: Rev) -> Result<Arc<Version>, SaveError> {
         let near = self.cached(view.doc());
         let state: State = Arc::new(Text(Some(String::from_utf8_lossy(text).into_owned())));
