@@ -64,6 +64,25 @@ impl Content {
         self.read(0, usize::MAX)
     }
 
+    /// Whether the first bytes are these.
+    pub fn starts_with(&self, beginning: &Content) -> bool {
+        let mut rest = (0, 0);
+        for chunk in beginning.chunks() {
+            let mut chunk: &[u8] = chunk;
+            while !chunk.is_empty() {
+                let Some(own) = self.chunks().nth(rest.0) else { return false };
+                let own = &own[rest.1..];
+                let n = own.len().min(chunk.len());
+                if own[..n] != chunk[..n] {
+                    return false;
+                }
+                chunk = &chunk[n..];
+                rest = if n == own.len() { (rest.0 + 1, 0) } else { (rest.0, rest.1 + n) };
+            }
+        }
+        true
+    }
+
     /// Whether the bytes are these.
     pub fn equals(&self, bytes: &[u8]) -> bool {
         if self.len() != bytes.len() as u64 {

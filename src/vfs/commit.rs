@@ -12,7 +12,7 @@ use super::seen::{self, Verdict};
 use super::tree::Tree;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version, Written};
-use crate::model::{Actor, DocId, Reason, Refusal, Via, View};
+use crate::model::{Actor, DocId, Reason, Refusal, Stamp, Via, View};
 
 /// Files that a stale save's writer wrote last and that may be its backup.
 const BACKUPS_TRIED: usize = 8;
@@ -322,7 +322,7 @@ impl Tree {
     /// After a commit: the handle's writer has seen what it wrote, and its reads move on.
     fn committed(&self, h: &DocHandle, state: &mut State, believed: &Arc<Version>) {
         state.base = Some(believed.clone());
-        state.at_end = true;
+        state.at_end = Some(Stamp(i64::MIN));
         if let Some(whole) = &mut state.whole {
             whole.start = None;
         }

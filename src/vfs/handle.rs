@@ -92,8 +92,8 @@ pub struct State {
     pub base: Option<Arc<Version>>,
     /// What reads return.
     pub reading: Option<(Arc<Version>, Content)>,
-    /// A read has returned end of file: the next one moves on.
-    pub at_end: bool,
+    /// When a read returned end of file: the next one moves on.
+    pub at_end: Option<Stamp>,
     /// Thread that read last.
     pub reader: u32,
     /// Thread that wrote last, and its process.

@@ -7,8 +7,11 @@ use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
 use super::tree::Tree;
 use crate::documents::{Content, Version};
-use crate::model::View;
+use crate::model::{Stamp, View};
 use parking_lot::MutexGuard;
+
+/// Reads after end of file within this time (ns) belong to the look that ended there.
+const SAME_LOOK: i64 = 100_000_000;
 
 impl Tree {
     /// Opens a document. `created`: the name was not there for the caller, the file is new.
@@ -101,8 +104,12 @@ impl Tree {
                 return Ok(slice(text, offset, size));
             }
             let restart = offset == 0 && self.outdated(h, &state);
-            if !state.at_end && state.reading.is_some() && state.reader == who.tid && !restart {
-                return Ok(serve(h, &mut state, offset, size));
+            if state.at_end.is_none()
+                && state.reading.is_some()
+                && state.reader == who.tid
+                && !restart
+            {
+                return Ok(serve(h, &mut state, offset, size, self.now()));
             }
         }
         let process = self.process(who);
@@ -114,7 +121,7 @@ impl Tree {
         if let (Some(process), Some((version, _))) = (&process, &state.reading) {
             self.seen.looked(process, h.view, version);
         }
-        Ok(serve(h, &mut state, offset, size))
+        Ok(serve(h, &mut state, offset, size, self.now()))
     }
 
     /// Makes sure that the handle has the version that a read from `offset` returns: the one in
@@ -138,7 +145,8 @@ impl Tree {
             return Ok(state);
         }
         let first = state.reading.is_none();
-        if first || state.at_end || (offset == 0 && holder) {
+        let moves = self.moves_on(h, &state, &current, offset);
+        if first || moves || (offset == 0 && holder) {
             // The version whose size the process was told, unless it holds a lock and so must
             // have what was committed before it got it.
             let version = match told {
@@ -166,6 +174,21 @@ impl Tree {
             return Ok(None);
         }
         Ok(state.reading.clone().map(|(version, content)| (h.view, version, content)))
+    }
+
+    /// Whether a read from `offset` after end of file moves to `current`. One that goes on behind
+    /// what was read gets no mix of the two: it moves when the text has grown at its end, or
+    /// when it is a new look and not the second end of file that some readers ask for
+    /// (PyYAML does).
+    fn moves_on(&self, h: &DocHandle, state: &State, current: &Version, offset: u64) -> bool {
+        let (Some(at_end), Some((old, text))) = (state.at_end, &state.reading) else {
+            return state.at_end.is_some();
+        };
+        let same_look = (0..SAME_LOOK).contains(&self.now().0.saturating_sub(at_end.0));
+        if offset == 0 || old.rev == current.rev || !same_look {
+            return true;
+        }
+        current.view(h.view).is_some_and(|now| now.starts_with(text))
     }
 
     /// Whether something was committed since the handle took its version.
@@ -210,12 +233,12 @@ fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
     let content = version.view(h.view).unwrap_or_else(|| Content::from_chunks(std::iter::empty()));
     state.base = Some(version.clone());
     state.reading = Some((version, content));
-    state.at_end = false;
+    state.at_end = None;
     // A text that was committed gives way to what is there now.
     state.whole = None;
 }
 
-fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize) -> Vec<u8> {
+fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize, now: Stamp) -> Vec<u8> {
     let Some((_, content)) = &state.reading else { return Vec::new() };
     let mut out = content.read(offset, size);
     if h.is_dirty() && out.len() < size && !state.fragment.is_empty() {
@@ -227,7 +250,7 @@ fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize) -> Vec<u8> 
         out.extend_from_slice(&own);
     }
     if out.is_empty() && size > 0 {
-        state.at_end = true;
+        state.at_end = Some(now);
     }
     out
 }

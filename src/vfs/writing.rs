@@ -341,7 +341,7 @@ impl Tree {
             return Ok(text.len() as u64);
         }
         Ok(match &state.reading {
-            Some((_, content)) if !state.at_end => content.len(),
+            Some((_, content)) if state.at_end.is_none() => content.len(),
             _ => current.view(h.view).map_or(0, |c| c.len()),
         })
     }

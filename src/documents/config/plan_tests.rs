@@ -62,7 +62,7 @@ fn fresh_shows_nothing_and_the_first_save_fixes_the_form() {
     assert!(fresh.view(J).is_none() && fresh.view(Y).is_none());
     let p = whole(J, None, "{\"b\": 1,\n \"a\":1e3}", &fresh);
     assert_eq!(json(&p.next), "{\"b\": 1,\n \"a\":1e3}");
-    assert_eq!(yaml(&p.next), "b: 1\na: 1e3\n");
+    assert_eq!(yaml(&p.next), "b: 1\na: 1.0e+3\n");
     let p = whole(Y, None, "a: 1 # c\n", &fresh);
     assert_eq!(yaml(&p.next), "a: 1 # c\n");
     assert_eq!(json(&p.next), "{\n  \"a\": 1\n}\n");
@@ -82,9 +82,9 @@ fn reads_back_byte_for_byte() {
     let mine = "{\"koan\":{\"budget\":1.0,\n\t\"name\":\"k\"}, \"x\":1e3}";
     let p = whole(J, Some(&cur), mine, &cur);
     assert_eq!(json(&p.next), mine);
-    assert_eq!(yaml(&p.next), "# settings\nkoan:\n  budget: 1.0 # EUR\n  name: 'k'\nx: 1e3\n");
+    assert_eq!(yaml(&p.next), "# settings\nkoan:\n  budget: 1.0 # EUR\n  name: 'k'\nx: 1.0e+3\n");
     // A later change by somebody else touches only its own key in both.
-    let q = whole(Y, Some(&p.next), &yaml(&p.next).replace("x: 1e3", "x: 2"), &p.next);
+    let q = whole(Y, Some(&p.next), &yaml(&p.next).replace("x: 1.0e+3", "x: 2"), &p.next);
     assert_eq!(json(&q.next), mine.replace("1e3", "2"));
 }
 

@@ -199,7 +199,7 @@ mod tests {
             r#"{"a": 1e3, "b": {"c": [1, {"x": "yes", "z": []}, [2, 3]], "d": {}}, "e": "l1\nl2\n",
                 "f": "l1\nl2", "g": null, "1": "2024-01-01", "h": " l\nm", "on": "a: b"}"#,
         );
-        let want = "a: 1e3\nb:\n  c:\n    - 1\n    - x: \"yes\"\n      z: []\n    - - 2\n      - 3\n  d: {}\ne: |\n  l1\n  l2\nf: |-\n  l1\n  l2\ng: null\n\"1\": \"2024-01-01\"\nh: \" l\\nm\"\n\"on\": \"a: b\"\n";
+        let want = "a: 1.0e+3\nb:\n  c:\n    - 1\n    - x: \"yes\"\n      z: []\n    - - 2\n      - 3\n  d: {}\ne: |\n  l1\n  l2\nf: |-\n  l1\n  l2\ng: null\n\"1\": \"2024-01-01\"\nh: \" l\\nm\"\n\"on\": \"a: b\"\n";
         assert_eq!(yaml, want);
     }
 

@@ -77,6 +77,20 @@ pub(super) fn json_number(text: &str) -> String {
     if super::json::is_number(&made) { made } else { "null".to_owned() }
 }
 
+/// A number in a spelling that readers of YAML 1.1 take for one too: an exponent needs a point
+/// before it and a sign (`1e5` is a string to them, and would be saved as one).
+fn yaml_number(text: &str) -> String {
+    let at = match text.find(['e', 'E']) {
+        Some(at) if !text.starts_with("0x") => at,
+        _ => return text.to_owned(),
+    };
+    let (mantissa, exponent) = text.split_at(at);
+    let (e, power) = exponent.split_at(1);
+    let point = if mantissa.contains('.') { "" } else { ".0" };
+    let sign = if power.starts_with(['-', '+']) { "" } else { "+" };
+    format!("{mantissa}{point}{e}{sign}{power}")
+}
+
 /// Whether a YAML 1.1 or 1.2 reader takes these bare letters as something else than text.
 fn is_word(text: &str) -> bool {
     const WORDS: [&str; 12] =
@@ -172,7 +186,7 @@ pub(super) fn inline(value: &Value, style: Style, flow: bool) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(b) => b.to_string(),
-        Value::Num(n) => n.clone(),
+        Value::Num(n) => yaml_number(n),
         Value::Str(s) => string(s, style, flow),
         Value::Seq(_) => "[]".to_owned(),
         Value::Map(_) => "{}".to_owned(),
@@ -212,6 +226,23 @@ mod tests {
             ("-.5e-7", "-0.5e-7"),
         ] {
             assert_eq!(json_number(yaml), json);
+        }
+    }
+
+    #[test]
+    fn written_numbers_are_numbers_to_yaml_1_1_as_well() {
+        for (number, yaml) in [
+            ("1e-05", "1.0e-05"),
+            ("1e3", "1.0e+3"),
+            ("-2.5E10", "-2.5E+10"),
+            ("1.5e+7", "1.5e+7"),
+            ("0x1e3", "0x1e3"),
+            ("12", "12"),
+            ("0.1", "0.1"),
+        ] {
+            let written = inline(&Value::Num(number.to_owned()), Style::Plain, false);
+            assert_eq!(written, yaml);
+            assert!(Value::Num(number.to_owned()).same(&resolve(yaml)), "{yaml}");
         }
     }
 

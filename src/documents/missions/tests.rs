@@ -867,3 +867,21 @@ fn a_blind_save_leaves_no_title_at_the_end() {
     live.blind("# Missions\n\n## Pending\n- a\n- b\n\n# a comment\n");
     assert_eq!(live.text(), "## Pending\n- a\n- b\n# a comment\n\n## Done\n- old\n");
 }
+
+#[test]
+fn appended_lines_keep_their_order_whatever_they_are() {
+    for before in ["- a\n", "### a\nb\n\n", ""] {
+        let mut live = Live::new();
+        live.edit(&format!("## Pending\n{before}\n<!-- of what follows -->\n## Done\n- old\n"));
+        for line in ["# one\n", "* two\n", "- three\n", "# four\n", "# five\n", "- six\n"] {
+            live.append(line);
+        }
+        let text = live.text();
+        let at: Vec<_> = ["one", "two", "three", "four", "five", "six"]
+            .iter()
+            .map(|w| text.find(w).unwrap())
+            .collect();
+        assert!(at.is_sorted(), "{text}");
+        assert!(text.find("six") < text.find("## Done"), "{text}");
+    }
+}

@@ -171,12 +171,33 @@ impl MissionsState {
         }
     }
 
+    /// Behind an item and the lines that follow it without an empty line between them, so that
+    /// appended lines keep their order. The empty line that ends a block is none.
+    fn behind(&self, item: Loc, section: Section) -> Loc {
+        let block = self.at(item).and_then(|e| e.mission()).is_some_and(|m| m.is_block());
+        let line = |loc: Loc| {
+            self.at(loc).filter(|e| matches!(e.kind, Kind::Layout) && e.section == section)
+        };
+        let mut last = item;
+        let mut at = self.next(item);
+        if block && at.and_then(line).is_some_and(|e| e.is_blank()) {
+            at = at.and_then(|loc| self.next(loc));
+        }
+        while let Some(loc) = at
+            && line(loc).is_some_and(|e| !e.is_blank())
+        {
+            last = loc;
+            at = self.next(loc);
+        }
+        Loc { index: last.index + 1, ..last }
+    }
+
     /// The place for a further item of a section: after its last one, else after what
     /// stands under its header up to the next empty line at the end. `None`: no such header.
     /// Costs by the number of chunks.
     pub fn end_of(&self, section: Section) -> Option<Loc> {
         if let Some(last) = self.last_item(section) {
-            return Some(Loc { index: last.index + 1, ..last });
+            return Some(self.behind(last, section));
         }
         let header = match self.header(section) {
             Some(h) => h,

@@ -26,6 +26,21 @@ fn after_end_of_file_the_next_read_moves_on() {
 }
 
 #[test]
+fn a_second_end_of_file_brings_no_piece_of_another_version() {
+    let w = World::new();
+    let p = w.stranger("pyyaml");
+    let fd = p.open("missions.md", RD).unwrap();
+    assert_eq!(p.read_on(fd), FIRST);
+    w.docs.publish(DocId::Missions, Some("- something else, and longer than what was read\n"));
+    assert_eq!(p.read_on(fd), "");
+    // A look that comes later does move on, and so does one from the beginning.
+    w.clock.forward(1_000);
+    assert_eq!(p.read_on(fd).len(), 48 - FIRST.len());
+    w.docs.publish(DocId::Missions, Some("- third\n"));
+    assert_eq!(p.pread(fd, 0, 100).unwrap(), "- third\n");
+}
+
+#[test]
 fn a_short_read_is_not_yet_the_end() {
     let w = World::new();
     let p = w.stranger("cat");
