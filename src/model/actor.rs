@@ -1,5 +1,8 @@
 //! Who made a change.
 
+use std::io;
+use std::path::Path;
+
 /// By which way a change came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Via {
@@ -35,6 +38,12 @@ impl Via {
     }
 }
 
+/// A text file of `/proc`. A program's name stands in many of them and may be any bytes, not
+/// least because the kernel cuts it after 15 of them: what is no UTF-8 is replaced.
+pub fn proc_text(path: impl AsRef<Path>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+}
+
 /// Who made a change: the process as it was when the change began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
@@ -53,7 +62,7 @@ pub struct Actor {
 impl Actor {
     /// This process itself, acting by `via`.
     pub fn this_process(via: Via) -> Actor {
-        let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        let program = proc_text("/proc/self/comm").unwrap_or_default();
         Actor {
             pid: std::process::id(),
             uid: rustix::process::getuid().as_raw(),

@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use parking_lot::{Mutex, RwLock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::model::proc_text;
+
 /// One process, never confused with a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ProcId {
@@ -99,7 +101,7 @@ struct Status {
 }
 
 fn status(pid: u32) -> Option<Status> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let text = proc_text(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next().map(str::to_owned)
@@ -121,7 +123,7 @@ fn identify(pid: u32) -> Option<ProcId> {
 }
 
 fn comm(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = proc_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
 }
 
@@ -143,7 +145,7 @@ impl System {
         let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
         let mut found = Vec::new();
         for entry in dir.flatten() {
-            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+            let Ok(text) = proc_text(entry.path()) else { continue };
             if let Some(info) = fdinfo(&text)
                 && inos.contains(&info.ino)
                 && mount(info.mount)
@@ -197,11 +199,11 @@ impl Processes for System {
     }
 
     fn exiting(&self, tid: u32) -> Exit {
-        let Ok(statm) = fs::read_to_string(format!("/proc/{tid}/statm")) else { return Exit::No };
+        let Ok(statm) = proc_text(format!("/proc/{tid}/statm")) else { return Exit::No };
         if statm.split_whitespace().any(|n| n != "0") {
             return Exit::No;
         }
-        let code = fs::read_to_string(format!("/proc/{tid}/stat")).ok().and_then(|text| {
+        let code = proc_text(format!("/proc/{tid}/stat")).ok().and_then(|text| {
             // The name in parentheses may hold anything; exit_code is field 52, the last.
             let (_, rest) = text.rsplit_once(')')?;
             rest.split_whitespace().nth(49)?.parse::<u32>().ok()
@@ -340,6 +342,32 @@ mod tests {
         assert_eq!(system.exiting(child.id()), Exit::Killed);
         assert!(!system.alive(c.id));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn knows_a_program_whose_name_is_no_utf_8() {
+        use std::os::unix::process::ExitStatusExt;
+        let dir = tempfile::tempdir().unwrap();
+        // The kernel cuts names after 15 bytes, if need be in the middle of a letter.
+        let path = dir.path().join("ein-sehr-langeé");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let system = System::default();
+        let mut child = std::process::Command::new(&path).arg("30").spawn().unwrap();
+        // Our wait for the exec may end just before it has set the name.
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(5));
+        let known = (0..400).find_map(|_| {
+            pause();
+            system.of_thread(child.id()).filter(|p| p.program.starts_with("ein"))
+        });
+        child.kill().unwrap();
+        let killed = (0..400).any(|_| {
+            pause();
+            system.exiting(child.id()) == Exit::Killed
+        });
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        let known = known.expect("a process");
+        assert_eq!((known.id.pid, known.program.as_str()), (child.id(), "ein-sehr-lange\u{fffd}"));
+        assert!(known.session > 0 && killed);
     }
 
     #[test]
