@@ -37,7 +37,7 @@ pub use failure::{Exit, Failure};
 /// from the parser), 3 conflict.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli) {
+    match run(&cli).and_then(|()| output::finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::failure(&failure);
