@@ -162,6 +162,11 @@ fn diff_compares_two_revisions() {
     assert!(current.starts_with(&head(a, c)), "{current}");
     assert_eq!(ok(ifs(&place, &["-C", "s", "diff", &format!("missions@{c}")])), "");
     fails(&ifs(&place, &["-C", "s", "diff", "missions.md", "@77"]), 1, "no revision 77");
+    let spelt = [&format!("missions.md@{a}"), &format!("missions@{b}")];
+    assert_eq!(ok(ifs(&place, &["-C", "s", "diff", spelt[0], spelt[1]])), ab);
+    let other = &ifs(&place, &["-C", "s", "diff", spelt[0], "config.json@1"]);
+    fails(other, 2, "config.json@1: not a revision of missions.md");
+    fails(&ifs(&place, &["-C", "s", "diff", "missions.md@"]), 2, "missions.md@: not a revision");
 }
 
 #[test]
