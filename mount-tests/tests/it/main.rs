@@ -14,6 +14,7 @@ mod plain;
 mod programs;
 mod reads;
 mod refused;
+mod review;
 mod rmw;
 mod saves;
 mod seen;
