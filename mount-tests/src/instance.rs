@@ -315,6 +315,12 @@ impl Instance {
         eventually("end of the killed daemon", || (!alive(pid)).then_some(()));
     }
 
+    /// `kill -9` of the daemon, without waiting for its end.
+    #[track_caller]
+    pub fn shoot_daemon(&self) {
+        signal(self.daemon(), libc::SIGKILL);
+    }
+
     /// Sends the daemon a signal and waits until it is gone.
     #[track_caller]
     pub fn signal_daemon(&self, number: i32) {
@@ -355,10 +361,14 @@ fn signal(pid: i32, number: i32) {
     unsafe { libc::kill(pid, number) };
 }
 
-/// Whether the process runs; a zombie that nobody reaps counts as gone.
+/// Whether any thread of the process runs. A killed process is a zombie while its threads are
+/// still letting go of what they hold; one that nobody reaps counts as gone.
 fn alive(pid: i32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/status"))
-        .is_ok_and(|status| !status.contains("State:\tZ") && !status.contains("State:\tX"))
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        std::fs::read_to_string(thread.path().join("status"))
+            .is_ok_and(|status| !status.contains("State:\tZ") && !status.contains("State:\tX"))
+    })
 }
 
 impl Drop for Instance {

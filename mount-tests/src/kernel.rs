@@ -8,7 +8,9 @@ use std::path::Path;
 /// The kernel's device number (`minor`) of the FUSE mount at exactly `path`, from
 /// `mountinfo`: `stat` could hang.
 fn minor_of(path: &Path) -> Option<u32> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // Somebody else's mount point may be no UTF-8.
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    let table = String::from_utf8_lossy(&table);
     table.lines().rev().find_map(|line| {
         let mut fields = line.split(' ');
         let device = fields.nth(2)?;

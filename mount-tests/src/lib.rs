@@ -15,9 +15,11 @@ mod binary;
 pub mod floor;
 mod instance;
 mod kernel;
+pub mod programs;
 mod python;
 pub mod samples;
 mod shell;
+pub mod told;
 
 pub use actor::{Actor, Ran, Running};
 pub use binary::{instancefs, programs_dir, require_fuse};

@@ -17,7 +17,7 @@ pub fn run(args: &Eject) -> Result<()> {
                     "after `instancefs unmount {dir}`, {store} is an ordinary directory"
                 )));
         }
-        for warning in leave::unmount(&mount.store, &dir, args.force)? {
+        for warning in leave::unmount(&mount.store, &dir, args.force, args.force)? {
             note(&warning);
         }
     }

@@ -49,6 +49,11 @@ impl Failure {
         Failure { exit, message, hint: Some(hint).filter(|h| !h.is_empty()) }
     }
 
+    /// A failure of which everything has been said.
+    pub fn silent() -> Failure {
+        Failure::new("")
+    }
+
     /// The same, with a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());

@@ -4,15 +4,26 @@
 
 mod adopt;
 mod args;
+mod blame;
+mod check;
+mod diff;
+mod doc;
 mod eject;
 mod export;
 mod failure;
+mod follow;
 mod init;
+mod log;
 mod mount;
 mod output;
+mod restore;
+mod retention;
+mod show;
 mod status;
 mod target;
 mod unmount;
+mod wait;
+mod watch;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,6 +57,15 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Adopt(args) => adopt::run(args),
         Command::Eject(args) => eject::run(args),
         Command::Export(args) => export::run(args),
+        Command::Log(args) => log::run(args, instance),
+        Command::Show(args) => show::run(args, instance),
+        Command::Diff(args) => diff::run(args, instance),
+        Command::Restore(args) => restore::run(args, instance),
+        Command::Blame(args) => blame::run(args, instance),
+        Command::Check(args) => check::run(args, instance),
+        Command::Wait(args) => wait::run(args, instance),
+        Command::Watch(args) => watch::run(args, instance),
+        Command::Retention(args) => retention::run(args, instance),
         Command::MarkdownHelp => {
             output::raw(&markdown());
             Ok(())

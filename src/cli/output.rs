@@ -38,6 +38,13 @@ pub fn raw(text: &str) {
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
+/// Prints bytes as they are; the failure of whoever takes them is the caller's.
+pub fn bytes(bytes: &[u8]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()
+}
+
 /// Prints a remark on standard error that does not change the outcome.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "instancefs: {}", shown(text));
@@ -45,6 +52,9 @@ pub fn note(text: &str) {
 
 /// Prints why a command failed.
 pub fn failure(failure: &Failure) {
+    if failure.message.is_empty() {
+        return;
+    }
     let mut err = std::io::stderr().lock();
     let _ = writeln!(err, "instancefs: {}", shown(&without_numbers(&failure.message)));
     if let Some(hint) = &failure.hint {

@@ -6,7 +6,7 @@ use super::args::Unmount;
 use super::failure::{Failure, Result};
 use super::output::note;
 use super::target::Target;
-use crate::daemon::{leave, lock};
+use crate::daemon::{leave, lock, users};
 
 /// Runs the command.
 pub fn run(args: &Unmount, instance: Option<&Path>) -> Result<()> {
@@ -22,7 +22,13 @@ pub fn run(args: &Unmount, instance: Option<&Path>) -> Result<()> {
     let Some(mountpoint) = target.mountpoint.filter(|_| target.mounted).or(hidden) else {
         return Err(not_mounted(args.mountpoint.as_deref().unwrap_or(&target.store)));
     };
-    for warning in leave::unmount(&target.store, &mountpoint, args.force)? {
+    // R11: it leaves when asked, whoever is inside.
+    let users = users::of(&mountpoint);
+    let warnings = leave::unmount(&target.store, &mountpoint, true, args.force)?;
+    for (pid, program) in users {
+        note(&format!("was still used by {pid} ({program})"));
+    }
+    for warning in warnings {
         note(&warning);
     }
     Ok(())

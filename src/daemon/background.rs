@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::outside::Outside;
 use crate::documents::live::Live;
-use crate::model::DocId;
 
-/// How often the rows are looked at for changes by other programs (semantics section 7 allows
-/// 50 ms), and handles for appends that are due.
-const TICK: Duration = Duration::from_millis(25);
-/// How often rows that wait for `missions.lock` are tried again.
-const SETTLE: Duration = Duration::from_millis(50);
+/// How often handles are looked at for appends that are due, and rows that wait for
+/// `missions.lock` are tried again.
+const TICK: Duration = Duration::from_millis(50);
 /// How long committed work may wait for the device (R8: about a second).
 const SYNC: Duration = Duration::from_millis(700);
 /// Time between two rounds of housekeeping.
@@ -20,6 +18,7 @@ const MAINTAIN: Duration = Duration::from_secs(60);
 
 /// The threads; dropped, they are stopped and waited for.
 pub struct Background {
+    outside: Option<Outside>,
     stop: Vec<Sender<()>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -30,19 +29,12 @@ impl Background {
         live: &Arc<Live>,
         tick: impl Fn() + Send + 'static,
     ) -> std::io::Result<Background> {
-        let mut background = Background { stop: Vec::new(), threads: Vec::new() };
+        let outside = Some(Outside::start(live)?);
+        let mut background = Background { outside, stop: Vec::new(), threads: Vec::new() };
         let ticking = Arc::clone(live);
-        let mut settled = Instant::now();
         background.every("tick", TICK, move || {
-            // Asking for one document looks at the rows of all.
-            if let Err(e) = ticking.current(DocId::Missions) {
-                log::debug!("the rows were not looked at: {e}");
-            }
-            if settled.elapsed() >= SETTLE {
-                settled = Instant::now();
-                if let Err(e) = ticking.settle() {
-                    log::debug!("rows still wait: {e}");
-                }
+            if let Err(e) = ticking.settle() {
+                log::debug!("rows still wait: {e}");
             }
             tick();
         })?;
@@ -83,6 +75,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
+        self.outside = None;
         self.stop.clear();
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -33,6 +33,24 @@ pub enum Request {
         /// Also when programs still use the mount.
         force: bool,
     },
+    /// Put on record what other programs have done to the rows until now. Answered with
+    /// [`Answer::Settled`].
+    Settle,
+    /// Bring a version back. Answered with [`Answer::Restored`], [`Answer::Refused`] or
+    /// [`Answer::Failed`].
+    Restore {
+        /// The name whose text is to be that of the revision.
+        file: String,
+        /// Which.
+        rev: u64,
+        /// Pid of the command.
+        pid: u32,
+        /// Its session.
+        session: u32,
+    },
+    /// Tell of new versions: answered with [`Answer::Watching`], then with one empty line
+    /// whenever there may be something new, until either side closes.
+    Watch,
 }
 
 /// What the daemon answers.
@@ -56,6 +74,24 @@ pub enum Answer {
         /// What did not go as it should, one line each.
         warnings: Vec<String>,
     },
+    /// It is on record, as far as the database was free.
+    Settled,
+    /// The version is back.
+    Restored {
+        /// The revision that is current now.
+        rev: u64,
+        /// It is a new one; otherwise everything was as it should be.
+        changed: bool,
+    },
+    /// The version must not come back.
+    Refused {
+        /// Why, one line.
+        message: String,
+        /// What to do about it; may be empty.
+        hint: String,
+    },
+    /// From here on every empty line means news.
+    Watching,
     /// It cannot be done.
     Failed {
         /// Why, one line.
@@ -76,6 +112,16 @@ impl Peer {
         if let Err(e) = self.stream.write_all(&line) {
             log::debug!("control: the peer did not take the answer: {e}");
         }
+    }
+
+    /// The user at the other end.
+    pub fn uid(&self) -> u32 {
+        peer_uid(&self.stream).unwrap_or_default()
+    }
+
+    /// The bare connection.
+    pub(super) fn into_stream(self) -> UnixStream {
+        self.stream
     }
 }
 
@@ -169,6 +215,33 @@ impl Connection {
             Ok(_) => serde_json::from_str(&line).map(Some).map_err(|e| failed(e.into())),
             Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => Ok(None),
             Err(e) => Err(failed(e)),
+        }
+    }
+}
+
+impl Connection {
+    /// After [`Answer::Watching`]: waits until there may be news, at most this long. `None`
+    /// when the daemon closed the connection, else whether it said something.
+    pub fn news(&mut self, patience: Duration) -> Result<Option<bool>> {
+        let failed = io::<std::io::Error>(&self.path, "cannot wait for");
+        let patience = Some(patience.max(Duration::from_millis(1)));
+        if let Err(e) = self.stream.get_ref().set_read_timeout(patience) {
+            return Err(failed(e));
+        }
+        match self.stream.fill_buf() {
+            Ok([]) => Ok(None),
+            Ok(some) => {
+                let len = some.len();
+                self.stream.consume(len);
+                Ok(Some(true))
+            }
+            Err(e) => match e.kind() {
+                std::io::ErrorKind::WouldBlock
+                | std::io::ErrorKind::TimedOut
+                | std::io::ErrorKind::Interrupted => Ok(Some(false)),
+                std::io::ErrorKind::ConnectionReset => Ok(None),
+                _ => Err(failed(e)),
+            },
         }
     }
 }

@@ -12,15 +12,14 @@ use super::{lock, mounts, users};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes the mount away and waits until its daemon has ended. Returns what did not go as it
-/// should, one line each. A dead mount is cleaned away. Without `force` a mount that is used
-/// stays ([`DaemonError::Busy`]).
-pub fn unmount(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<String>> {
+/// should, one line each. A dead mount is cleaned away. Unless `used` is allowed a mount that
+/// programs use stays ([`DaemonError::Busy`]); with `silent` a mount whose daemon does not
+/// answer is taken away without it.
+pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Result<Vec<String>> {
     let Some(mut daemon) = Connection::open(store) else {
-        return without_daemon(store, mountpoint, force);
+        return without_daemon(store, mountpoint, silent);
     };
-    daemon.ask(&Request::Unmount { force })?;
-    let silent =
-        |message: &str| DaemonError::Silent { path: store.to_owned(), message: message.to_owned() };
+    daemon.ask(&Request::Unmount { force: used })?;
     let (mut left, mut process) = (None, None);
     loop {
         match daemon.answer(PATIENCE)? {
@@ -33,12 +32,13 @@ pub fn unmount(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<Strin
             Some(Answer::Failed { message }) => {
                 return Err(DaemonError::Daemon { path: mountpoint.to_owned(), message });
             }
-            Some(Answer::Status { .. }) => {}
+            Some(_) => {}
             None => break,
         }
     }
+    // It ended by itself, or was ended, before it could answer.
     let Some(warnings) = left else {
-        return Err(silent("the daemon ended before the documents were written out"));
+        return without_daemon(store, mountpoint, silent);
     };
     wait_until_free(store)?;
     if let Some(process) = process {

@@ -54,10 +54,13 @@ impl StoreLock {
                     return Ok(lock);
                 }
                 Ok(()) => continue,
-                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < until => {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let now = Instant::now();
+                    if now >= until && (now >= until + DYING || !dying(read_holder(&path).pid)) {
+                        return Err(held(store, &path));
+                    }
                     std::thread::sleep(Duration::from_millis(20));
                 }
-                Err(rustix::io::Errno::WOULDBLOCK) => return Err(held(store, &path)),
                 Err(e) => return Err(io(&path, "cannot lock")(e)),
             }
         }
@@ -93,14 +96,44 @@ impl Drop for StoreLock {
     }
 }
 
-/// Who holds the store now; `None` when nobody does.
+/// Who holds the store now; `None` when nobody does. Waits a while for one that is dying.
 pub fn holder(store: &Path) -> Option<Holder> {
     let path = store.join(names::LOCK);
     let file = File::open(&path).ok()?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-        Err(rustix::io::Errno::WOULDBLOCK) => Some(read_holder(&path)),
-        _ => None,
+    let until = Instant::now() + DYING;
+    loop {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let holder = read_holder(&path);
+                if Instant::now() >= until || !dying(holder.pid) {
+                    return Some(holder);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            _ => return None,
+        }
     }
+}
+
+/// How long a holder may take from the signal that kills it to its end: its open files, and so
+/// the lock, are given back last.
+const DYING: Duration = Duration::from_secs(10);
+
+/// Whether a process is killed but not gone. Reads only what can be read at any time.
+fn dying(pid: u32) -> bool {
+    if pid == 0 {
+        return false;
+    }
+    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+        return true;
+    };
+    let field = |name: &str| {
+        status.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim()
+    };
+    let kill = 1u64 << (libc::SIGKILL - 1);
+    let pending =
+        |name: &str| u64::from_str_radix(field(name), 16).is_ok_and(|set| set & kill != 0);
+    field("State").starts_with(['Z', 'X']) || pending("ShdPnd") || pending("SigPnd")
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -1,7 +1,7 @@
 //! The file system of an open store: plain files, the tree above them, the kernel above both.
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Sender};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,9 +12,11 @@ use super::instance::Instance;
 use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
+use super::watchers;
+use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
-use crate::model::{SystemClock, Via, View};
+use crate::model::SystemClock;
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
 use crate::vfs::processes::System;
@@ -32,6 +34,7 @@ pub struct Mounted {
     mount: Arc<Mount>,
     tree: Arc<Tree>,
     reporter: Arc<Reporter>,
+    news: Arc<News>,
 }
 
 impl Mounted {
@@ -61,8 +64,8 @@ impl Mounted {
         if let Err(source) = started {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
-        let point = settings.mountpoint.clone();
-        notify(&instance.live, &mount, point).map_err(|source| {
+        let news = Arc::<News>::default();
+        watchers::start(&instance.live, &mount, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
         let reporter = Arc::new(Reporter {
@@ -73,7 +76,12 @@ impl Mounted {
         });
         let writer = Arc::clone(&reporter);
         tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
-        Ok(Mounted { mount, tree, reporter })
+        Ok(Mounted { mount, tree, reporter, news })
+    }
+
+    /// Who is told of new versions over the control socket.
+    pub fn news(&self) -> Arc<News> {
+        Arc::clone(&self.news)
     }
 
     /// What is due: appends of long-lived handles.
@@ -104,6 +112,7 @@ impl Mounted {
         if let Err(e) = self.mount.detach() {
             log::warn!("not detached: {e}");
         }
+        self.news.end();
         // What was asked for before is answered before buffers are set aside.
         self.mount.drain(DRAIN);
         self.tree.shutdown();
@@ -177,48 +186,4 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
         clock: Arc::new(SystemClock),
     };
     Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
-}
-
-/// Tells the kernel, and whoever watches the file, of new versions that did not come through
-/// the mount (semantics section 7). A thread of its own: both may wait for a request that
-/// waits for the gate in which the version was published.
-fn notify(live: &Live, mount: &Mount, point: PathBuf) -> std::io::Result<()> {
-    let (send, news) = mpsc::channel::<View>();
-    let kernel = mount.notifier();
-    live.set_listener(Arc::new(move |published| {
-        for view in published.doc.views() {
-            kernel.inval_inode(Tree::node_of(view), 0, 0);
-            if published.actor.via != Via::Mount {
-                let _ = send.send(view);
-            }
-        }
-    }));
-    std::thread::Builder::new().name("watchers".into()).spawn(move || {
-        while let Ok(first) = news.recv() {
-            let mut views = vec![first];
-            for view in news.try_iter() {
-                if !views.contains(&view) {
-                    views.push(view);
-                }
-            }
-            for view in views {
-                touch(&point.join(view.name()));
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// Makes an inotify event on a document: the kernel makes one for a change of times through
-/// the mounted path, and IN_MODIFY, which most watchers want, when only mtime is set. The tree
-/// knows this process and does not take it for a `utimens`.
-fn touch(path: &Path) {
-    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
-    };
-    if let Err(e) = rustix::fs::utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
-        log::debug!("{}: watchers not told: {e}", path.display());
-    }
 }

@@ -16,10 +16,10 @@ use super::lock::{self, StoreLock};
 use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::status::Running;
-use super::{journal, leave, logging, mounts, names, writeout};
+use super::{history, journal, leave, logging, mounts, names, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
-use crate::model::{Clock, SystemClock};
+use crate::model::{Actor, Clock, Rev, SystemClock, Via};
 
 /// How long a new mount may take to answer its first question.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
@@ -125,7 +125,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     let ticking = Arc::clone(&mounted);
     let background = Background::start(&instance.live, move || ticking.tick())
         .map_err(io(&settings.store, "cannot start threads"))?;
-    answer_commands(&settings.store, &mounted, events)?;
+    answer_commands(&instance, &mounted, events)?;
     if let Err(e) = mounted.ready(FIRST_ANSWER) {
         mounted.leave();
         return Err(e);
@@ -240,10 +240,15 @@ pub fn settle_rows(live: &Live) -> bool {
     }
 }
 
-fn answer_commands(store: &Path, mounted: &Arc<Mounted>, events: Sender<Event>) -> Result<()> {
+fn answer_commands(
+    instance: &Instance,
+    mounted: &Arc<Mounted>,
+    events: Sender<Event>,
+) -> Result<()> {
     // This outlives the end of the service, which has to close the database.
-    let mounted = Arc::downgrade(mounted);
-    control::listen(store, move |request, mut peer| match request {
+    let news = mounted.news();
+    let (mounted, live) = (Arc::downgrade(mounted), Arc::downgrade(&instance.live));
+    control::listen(&instance.dir, move |request, mut peer| match request {
         Request::Status => {
             let status = mounted.upgrade().map(|mounted| mounted.status());
             peer.answer(&match status {
@@ -252,6 +257,24 @@ fn answer_commands(store: &Path, mounted: &Arc<Mounted>, events: Sender<Event>) 
                 None => Answer::Failed { message: "it is ending".to_owned() },
             });
         }
+        Request::Settle => {
+            if let Some(live) = live.upgrade() {
+                history::catch_up(&live);
+            }
+            peer.answer(&Answer::Settled);
+        }
+        Request::Restore { file, rev, pid, session } => {
+            let answer = match live.upgrade() {
+                Some(live) => {
+                    let mut actor = Actor::this_process(Via::Command);
+                    (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
+                    history::answer(&live, &file, Rev(rev), &actor)
+                }
+                None => Answer::Failed { message: "it is ending".to_owned() },
+            };
+            peer.answer(&answer);
+        }
+        Request::Watch => news.serve(peer),
         Request::Unmount { force } => {
             if let Err(mpsc::SendError(Event::Unmount { mut peer, .. })) =
                 events.send(Event::Unmount { force, peer })

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::error::Result;
 use super::instance::Instance;
 use crate::documents::live::Live;
-use crate::model::DocId;
+use crate::model::{DocId, Rev};
 use crate::store::{RefusalRow, Revision, Store};
 
 /// Refusals, overlaps and stale saves that are listed, newest first.
@@ -43,11 +43,11 @@ pub fn describe(
     for doc in DocId::ALL {
         documents.insert(doc.as_str().to_owned(), document(live, store, doc)?);
         for revision in store.revisions(doc, None, SEARCHED)? {
-            if !revision.overlaps.is_empty() && overlaps.len() < LISTED {
-                overlaps.push(self::revision(doc, &revision));
+            if !revision.overlaps.is_empty() {
+                overlaps.push((revision.rev, self::revision(doc, &revision)));
             }
-            if revision.stale && stale.len() < LISTED {
-                stale.push(self::revision(doc, &revision));
+            if revision.stale {
+                stale.push((revision.rev, self::revision(doc, &revision)));
             }
         }
     }
@@ -65,10 +65,16 @@ pub fn describe(
         "documents": documents,
         "refusals": { "count": store.refusal_count()?, "last": last },
         "waiting_rows": waiting,
-        "overlaps": overlaps,
-        "stale_saves": stale,
+        "overlaps": newest(overlaps),
+        "stale_saves": newest(stale),
         "operations": operations,
     }))
+}
+
+/// The newest ones of all documents, newest first.
+fn newest(mut listed: Vec<(Rev, Value)>) -> Vec<Value> {
+    listed.sort_by_key(|(rev, _)| std::cmp::Reverse(*rev));
+    listed.into_iter().take(LISTED).map(|(_, value)| value).collect()
 }
 
 /// The same of a store that no daemon serves, without changing it.

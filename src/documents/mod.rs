@@ -35,6 +35,11 @@ pub trait DocState: Any + Send + Sync {
     /// versions that it was made from.
     fn archive(&self) -> Content;
 
+    /// The name that holds what somebody wrote, when there are several; the others follow it.
+    fn source(&self) -> Option<View> {
+        None
+    }
+
     /// For downcasts by the kind itself.
     fn as_any(&self) -> &dyn Any;
 }
@@ -147,6 +152,33 @@ pub trait Document: Send + Sync + 'static {
     /// What the save changes, or why it is refused. Pure; cost by the size of the change once
     /// the texts have been compared. A `Fragment` costs by its own size.
     fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal>;
+
+    /// The change that makes `view` what it is in `old`, byte for byte; refused when that text
+    /// would be. The default saves that text as a writer who has seen `current`.
+    fn restore(
+        &self,
+        view: View,
+        old: &State,
+        current: &State,
+        cx: &Context,
+    ) -> Result<Plan, Refusal> {
+        let text = old.view(view).map(|c| c.to_vec()).unwrap_or_default();
+        let save = Save {
+            view,
+            seen: Some(current),
+            written: Written::Whole(&text),
+            current,
+            outside_since_seen: false,
+            rows: None,
+        };
+        self.plan(&save, cx)
+    }
+
+    /// The text of `view` in an archive, when that can be had without reading the whole state.
+    fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
+        let _ = (view, archive);
+        None
+    }
 
     /// Makes the rows, which are equal to `before`, equal to `after`, touching only rows that
     /// differ. Returns `after` with its row bookkeeping filled in. The cost follows the

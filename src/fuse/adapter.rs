@@ -19,9 +19,10 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Core, Place, at_node, for_reading, is_reader, on_handle};
+use super::calls::{Core, Place, at_node, for_reading, is_plain, is_reader, on_handle};
 use super::convert;
 use super::negotiate::negotiate;
+use super::polls::Polls;
 use super::pool::Pool;
 use super::reply;
 use super::stats::{Op, Stats};
@@ -30,11 +31,12 @@ use crate::vfs::{Layer, SetAttr};
 /// A layer as fuser's file system.
 pub struct Adapter<L: Layer + ?Sized> {
     core: Arc<Core<L>>,
+    polls: Arc<Polls>,
 }
 
 impl<L: Layer + ?Sized + 'static> Adapter<L> {
-    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool) -> Adapter<L> {
-        Adapter { core: Arc::new(Core::new(layer, stats, pool)) }
+    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool, polls: Arc<Polls>) -> Self {
+        Adapter { core: Arc::new(Core::new(layer, stats, pool)), polls }
     }
 }
 
@@ -278,6 +280,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        self.polls.forget(fh.0);
         // A reader has nothing to commit (its flush is not even sent).
         let place = if is_reader(flags) { for_reading(fh) } else { Place::After(fh.0) };
         self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
@@ -312,20 +315,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let filled = self.core.call(Op::ReadDir, |l| {
-            let mut at = offset.cast_signed();
-            loop {
-                let entries = l.readdir(&who, ino.0, fh.0, at)?;
-                if entries.is_empty() {
-                    return Ok(());
-                }
-                for e in &entries {
-                    let kind = convert::file_type(e.kind);
-                    if reply.add(INodeNo(e.ino), e.next.cast_unsigned(), kind, &e.name) {
-                        return Ok(());
-                    }
-                    at = e.next;
-                }
-            }
+            reply::fill(&mut reply, offset, |at| l.readdir(&who, ino.0, fh.0, at))
         });
         match filled {
             Ok(()) => reply.ok(),
@@ -362,12 +352,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
 
     fn statfs(&self, req: &Request, ino: INodeNo, reply: ReplyStatfs) {
         let who = convert::caller(req);
-        match self.core.call(Op::StatFs, |l| l.statfs(&who, ino.0)) {
-            Ok(s) => reply.statfs(
-                s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.namelen, s.frsize,
-            ),
-            Err(e) => reply.error(e),
-        }
+        reply::statfs(reply)(self.core.call(Op::StatFs, |l| l.statfs(&who, ino.0)));
     }
 
     fn setxattr(
@@ -387,8 +372,10 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     }
 
     fn getxattr(&self, req: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        let who = convert::caller(req);
-        reply::xattr(reply, size, self.core.call(Op::GetXattr, |l| l.getxattr(&who, ino.0, name)));
+        let (who, name) = (convert::caller(req), name.to_owned());
+        let place = if at_node(ino) == Place::Here { Place::Here } else { Place::Mostly };
+        let work = move |l: &L| l.getxattr(&who, ino.0, &name);
+        self.core.run(place, Op::GetXattr, work, move |answer| reply::xattr(reply, size, answer));
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
@@ -426,15 +413,19 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn poll(
         &self,
         _req: &Request,
-        _ino: INodeNo,
-        _fh: FileHandle,
-        _ph: PollNotifier,
+        ino: INodeNo,
+        fh: FileHandle,
+        ph: PollNotifier,
         _events: PollEvents,
-        _flags: PollFlags,
+        flags: PollFlags,
         reply: ReplyPoll,
     ) {
-        // The kernel stops asking and says "ready", as for any regular file.
-        reply.error(Errno::ENOSYS);
+        let place = if is_plain(fh) { Place::Here } else { Place::Pool };
+        if place == Place::Pool && flags.contains(PollFlags::FUSE_POLL_SCHEDULE_NOTIFY) {
+            self.polls.wait(ino.0, fh.0, ph);
+        }
+        let work = move |l: &L| l.has_news(ino.0, fh.0);
+        self.core.run(place, Op::Poll, work, reply::polled(reply));
     }
 
     fn fallocate(

@@ -6,14 +6,17 @@
 mod adapter;
 mod calls;
 mod convert;
+mod detached;
 mod errno;
 mod mount;
 mod negotiate;
 mod notify;
+mod polls;
 mod pool;
 mod reply;
 mod stats;
 
+pub use detached::detach_descriptors;
 pub use errno::of as errno_of;
 pub use mount::{Load, Mount, MountError, MountOptions, detach_dead, mounted_at};
 pub use notify::Notifier;

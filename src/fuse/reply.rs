@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use fuser::{
-    Errno, FileHandle, FopenFlags, Generation, OpenFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, ReplyXattr,
+    Errno, FileHandle, FopenFlags, Generation, INodeNo, OpenFlags, PollEvents, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyPoll,
+    ReplyStatfs, ReplyWrite, ReplyXattr,
 };
 
 use super::calls::{Answer, is_reader};
 use super::convert;
-use crate::vfs::{Attr, Created, Entry, Opened};
+use crate::vfs::{Attr, Created, DirEntry, Entry, Opened, Result, StatFs};
 
 pub(super) fn empty(reply: ReplyEmpty) -> impl FnOnce(Answer<()>) + Send + 'static {
     move |answer| match answer {
@@ -85,6 +86,49 @@ pub(super) fn xattr(reply: ReplyXattr, size: u32, answer: Answer<Vec<u8>>) {
         Ok(value) if size == 0 => reply.size(u32::try_from(value.len()).unwrap_or(u32::MAX)),
         Ok(value) if value.len() > size as usize => reply.error(Errno::ERANGE),
         Ok(value) => reply.data(&value),
+        Err(e) => reply.error(e),
+    }
+}
+
+/// Takes entries from cookie `from` on until there are none or the kernel's buffer is full.
+pub(super) fn fill(
+    reply: &mut ReplyDirectory,
+    from: u64,
+    mut entries: impl FnMut(i64) -> Result<Vec<DirEntry>>,
+) -> Result<()> {
+    let mut at = from.cast_signed();
+    loop {
+        let page = entries(at)?;
+        if page.is_empty() {
+            return Ok(());
+        }
+        for e in &page {
+            let kind = convert::file_type(e.kind);
+            if reply.add(INodeNo(e.ino), e.next.cast_unsigned(), kind, &e.name) {
+                return Ok(());
+            }
+            at = e.next;
+        }
+    }
+}
+
+pub(super) fn statfs(reply: ReplyStatfs) -> impl FnOnce(Answer<StatFs>) + Send + 'static {
+    move |answer| match answer {
+        Ok(s) => reply
+            .statfs(s.blocks, s.bfree, s.bavail, s.files, s.ffree, s.bsize, s.namelen, s.frsize),
+        Err(e) => reply.error(e),
+    }
+}
+
+/// Files are always ready for reading and writing; news are exceptional.
+pub(super) fn polled(reply: ReplyPoll) -> impl FnOnce(Answer<bool>) + Send + 'static {
+    move |answer| match answer {
+        Ok(news) => {
+            let mut ready = PollEvents::POLLIN | PollEvents::POLLRDNORM;
+            ready |= PollEvents::POLLOUT | PollEvents::POLLWRNORM;
+            ready.set(PollEvents::POLLPRI, news);
+            reply.poll(ready);
+        }
         Err(e) => reply.error(e),
     }
 }

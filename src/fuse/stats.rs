@@ -30,7 +30,7 @@ operations! {
     OpenDir "opendir", ReadDir "readdir", ReleaseDir "releasedir", FsyncDir "fsyncdir",
     StatFs "statfs", SetXattr "setxattr", GetXattr "getxattr", ListXattr "listxattr",
     RemoveXattr "removexattr", Access "access", Fallocate "fallocate", Lseek "lseek",
-    CopyFileRange "copy_file_range",
+    CopyFileRange "copy_file_range", Poll "poll",
 }
 
 /// Powers of two of microseconds: the last bucket takes everything from 2^22 us (4 s) on.

@@ -53,7 +53,8 @@ pub struct Revision {
     pub delta_bytes: u64,
 }
 
-const COLUMNS: &str = "rev, at, pid, uid, session, program, via, base_rev, stale, summary,
+pub(super) const COLUMNS: &str =
+    "rev, at, pid, uid, session, program, via, base_rev, stale, summary,
     overlaps, length(delta)";
 
 /// Records a revision, inside the caller's transaction. A number that is taken already
@@ -228,7 +229,7 @@ impl Store {
     }
 }
 
-fn revision(doc: DocId, r: &Row<'_>) -> Result<Revision, rusqlite::Error> {
+pub(super) fn revision(doc: DocId, r: &Row<'_>) -> Result<Revision, rusqlite::Error> {
     let overlaps: Option<String> = r.get(10)?;
     Ok(Revision {
         rev: rev_in(r.get(0)?),

@@ -5,12 +5,12 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::connect::connect;
-use super::tables::rev_out;
-use super::{Store, StoreError, history};
-use crate::model::{DocId, Rev, Stamp, View};
+use super::tables::{rev_in, rev_out};
+use super::{Store, StoreError};
+use crate::model::{DocId, Rev, Stamp};
 
-/// What the history keeps of each document. It is cut only where a whole archive stands, at
-/// the newest one that is out of bounds, so it keeps a little more than these say.
+/// What the history keeps of each document. It is cut in steps, not at every revision, so it
+/// keeps a little more than these say: at most 64 revisions, or an eighth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Revisions older than this go.
@@ -40,7 +40,11 @@ const KEYFRAME_MAX: u64 = 1_000;
 /// or when they are this many times as large as the document.
 const KEYFRAME_TIMES: u64 = 8;
 /// Rows that one transaction forgets.
-const STEP: i64 = 500;
+const STEP: i64 = 100;
+/// Time between two such transactions, for those who wait to save.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Revisions out of bounds that are not worth a whole archive of their own at the edge.
+const SLACK: u64 = 64;
 /// Size of the WAL from which a checkpoint is worth while.
 const CHECKPOINT_BYTES: u64 = 4 << 20;
 
@@ -52,9 +56,12 @@ impl Store {
         if self.read_only() {
             return Ok(());
         }
+        let retention = self.retention()?;
         for doc in DocId::ALL {
             self.keyframe(doc)?;
-            while self.prune(doc, now)? {}
+            while self.prune(doc, now, &retention)? {
+                std::thread::sleep(PAUSE);
+            }
         }
         self.checkpoint()
     }
@@ -83,10 +90,17 @@ impl Store {
             if !many && count < KEYFRAME_MAX && bytes <= size.max(1 << 16) * KEYFRAME_TIMES {
                 return Ok(None);
             }
-            let rev = Rev(newest as u64);
-            Ok(history::archive(c, doc, rev)?.map(|bytes| (rev, bytes)))
+            Ok(Some(Rev(newest as u64)))
         })?;
-        let Some((rev, bytes)) = due else { return Ok(()) };
+        match due {
+            Some(rev) => self.keep_whole(doc, rev),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the whole archive of a revision.
+    fn keep_whole(&self, doc: DocId, rev: Rev) -> Result<(), StoreError> {
+        let Some(bytes) = self.archive(doc, rev)? else { return Ok(()) };
         self.gate(|c| {
             c.execute(
                 "INSERT OR IGNORE INTO ifs_keyframes (rev, doc, archive) VALUES (?1, ?2, ?3)",
@@ -97,22 +111,31 @@ impl Store {
     }
 
     /// Forgets a few of the revisions that are too many; whether there are more.
-    fn prune(&self, doc: DocId, now: Stamp) -> Result<bool, StoreError> {
-        let keep_from = self.read(|c| oldest_to_keep(c, doc, now, &self.options.retention))?;
-        let Some(keep_from) = keep_from else { return Ok(false) };
+    fn prune(&self, doc: DocId, now: Stamp, retention: &Retention) -> Result<bool, StoreError> {
+        let cut = self.read(|c| oldest_to_keep(c, doc, now, retention))?;
+        let Some(Cut { keep_from, whole }) = cut else { return Ok(false) };
+        if !whole {
+            self.keep_whole(doc, rev_in(keep_from))?;
+        }
+        // A file that was written out is merged with what it was: that revision stays, whole.
+        for row in self.exports()?.iter().filter(|row| row.view.doc() == doc) {
+            self.keep_whole(doc, row.rev)?;
+        }
         self.gate(|c| {
             // The newest of them first, so that what is left of them is a chain with its
             // beginning as long as there is any.
             let gone = c.execute(
                 "DELETE FROM ifs_revisions WHERE rev IN (SELECT rev FROM ifs_revisions
-                 WHERE doc = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT ?3)",
+                 WHERE doc = ?1 AND rev < ?2 AND rev NOT IN (SELECT rev FROM ifs_exports)
+                 ORDER BY rev DESC LIMIT ?3)",
                 params![doc.as_str(), keep_from, STEP],
             )?;
             if gone as i64 == STEP {
                 return Ok(true);
             }
             c.execute(
-                "DELETE FROM ifs_keyframes WHERE doc = ?1 AND rev < ?2",
+                "DELETE FROM ifs_keyframes WHERE doc = ?1 AND rev < ?2
+                 AND rev NOT IN (SELECT rev FROM ifs_exports)",
                 params![doc.as_str(), keep_from],
             )?;
             Ok(false)
@@ -133,46 +156,64 @@ impl Store {
     }
 }
 
-/// The revision from which on everything stays: the newest whole archive that is out of
-/// bounds and not newer than what is still needed. `None`: nothing has to go.
+/// Where the history is cut.
+struct Cut {
+    /// The revision from which on everything stays.
+    keep_from: i64,
+    /// A whole archive stands there; else one has to be made first.
+    whole: bool,
+}
+
+/// The cut: at the newest whole archive that is out of bounds and not newer than what is still
+/// needed, or at the edge itself when that would leave too many. `None`: nothing has to go.
 fn oldest_to_keep(
     conn: &Connection,
     doc: DocId,
     now: Stamp,
     retention: &Retention,
-) -> Result<Option<i64>, StoreError> {
-    // Rows that wait for missions.lock, and files written out at the last unmount.
-    let mut views = doc.views().map(View::name);
+) -> Result<Option<Cut>, StoreError> {
+    // The rows may be those of an older revision while they wait for missions.lock.
     let needed: i64 = conn
-        .prepare_cached(
-            "SELECT min(coalesce((SELECT rows_rev FROM ifs_documents WHERE doc = ?1), 0),
-             coalesce((SELECT min(rev) FROM ifs_exports WHERE view IN (?2, ?3)), ?4))",
-        )?
-        .query_row(params![doc.as_str(), views.next(), views.next(), i64::MAX], |r| r.get(0))?;
+        .prepare_cached("SELECT coalesce((SELECT rows_rev FROM ifs_documents WHERE doc = ?1), 0)")?
+        .query_row([doc.as_str()], |r| r.get(0))?;
     let age = i64::try_from(retention.max_age.as_nanos()).unwrap_or(i64::MAX);
     let oldest = now.0.saturating_sub(age);
+    let slack = SLACK.max(retention.max_count / 8);
     let mut stmt = conn.prepare_cached(
         "SELECT r.rev, r.at, length(r.delta), coalesce(length(k.archive), -1)
          FROM ifs_revisions r LEFT JOIN ifs_keyframes k ON k.rev = r.rev
-         WHERE r.doc = ?1 ORDER BY r.rev DESC",
+         WHERE r.doc = ?1 AND r.rev NOT IN (SELECT rev FROM ifs_exports)
+         ORDER BY r.rev DESC",
     )?;
     let mut rows = stmt.query([doc.as_str()])?;
     let (mut count, mut bytes) = (0u64, 0u64);
     let mut out_of_bounds = false;
-    let mut keep_from = None;
+    // The newest revision at which the history may be cut, and how many older ones were met.
+    let mut edge: Option<i64> = None;
+    let mut beyond = 0;
+    let mut whole = None;
     while let Some(row) = rows.next()? {
         let rev: i64 = row.get(0)?;
         let key: i64 = row.get(3)?;
-        if keep_from.is_some() {
-            return Ok(keep_from);
+        if let Some(keep_from) = whole {
+            return Ok(Some(Cut { keep_from, whole: true }));
         }
         count += 1;
         bytes += (row.get::<_, i64>(2)? + key.max(0)) as u64;
         out_of_bounds |= count >= retention.max_count
             || bytes > retention.max_bytes
             || row.get::<_, i64>(1)? < oldest;
-        if out_of_bounds && key >= 0 && rev <= needed {
-            keep_from = Some(rev);
+        if !out_of_bounds || rev > needed {
+            continue;
+        }
+        match edge {
+            None => edge = Some(rev),
+            Some(_) => beyond += 1,
+        }
+        if key >= 0 {
+            whole = Some(rev);
+        } else if beyond >= slack {
+            return Ok(edge.map(|keep_from| Cut { keep_from, whole: false }));
         }
     }
     Ok(None)

@@ -15,6 +15,7 @@
 //! * **Compatibility**: a database of another program is taken over as it is; one of a newer
 //!   instancefs is refused.
 
+mod browse;
 mod connect;
 pub mod delta;
 mod durable;
@@ -24,6 +25,7 @@ mod history;
 mod lockfile;
 mod maintain;
 mod migrate;
+mod settings;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ pub(crate) mod ledger {
     pub(crate) use super::tables::{document, set_document};
 }
 
+pub use browse::{Cursor, Span};
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
 pub use gate::{Gate, Idle, Look, Wait};

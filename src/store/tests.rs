@@ -431,11 +431,15 @@ fn old_revisions_go_but_not_those_that_are_needed() {
     let store = Store::open(dir.path(), options).unwrap();
     let mut text: Vec<Arc<[u8]>> = Vec::new();
     let mut revs = Vec::new();
+    let mut written_out = Vec::new();
     for n in 0..200 {
         let old = text.clone();
         text.insert(0, Arc::from(vec![b'a' + (n % 20) as u8; 50]));
         text.truncate(20);
         revs.push(record(&store, n, &old, &text));
+        if n == 100 {
+            written_out = text.concat();
+        }
         if n == 70 || n == 150 {
             store.maintain(Stamp(0)).unwrap();
         }
@@ -444,11 +448,64 @@ fn old_revisions_go_but_not_those_that_are_needed() {
     let out = ExportRow { view: View::ConfigJson, sha256, rev: revs[100], at: Stamp(0) };
     store.set_export(&out).unwrap();
     store.maintain(Stamp(10_000)).unwrap();
-    assert_eq!(store.revisions(DOC, None, 999).unwrap().pop().unwrap().rev, revs[70]);
-    assert!(store.archive(DOC, revs[100]).unwrap().is_some());
+    let left: Vec<Rev> = store.numbers(DOC, Rev(0), 999).unwrap().iter().map(|r| r.0).collect();
+    assert_eq!(left[0], revs[100], "what a file was written out from stays");
+    assert_eq!(left[1..], revs[150..]);
+    assert!(store.archive(DOC, revs[100]).unwrap().unwrap() == written_out);
+    let mut walked = Vec::new();
+    let mut last = Vec::new();
+    store
+        .walk(DOC, revs[100], |rev, bytes| {
+            walked.push(rev);
+            last = bytes;
+            true
+        })
+        .unwrap();
+    assert_eq!(walked, left, "over the gap");
+    assert!(last == text.concat());
+    let mut cursor = None;
+    for rev in &left {
+        let from = store.archive_from(&mut cursor, DOC, *rev).unwrap();
+        assert!(from == store.archive(DOC, *rev).unwrap(), "{rev}");
+    }
     store.clear_export(View::ConfigJson).unwrap();
     store.maintain(Stamp(10_000)).unwrap();
     assert_eq!(store.revisions(DOC, None, 999).unwrap().pop().unwrap().rev, revs[150]);
     assert!(store.archive(DOC, revs[199]).unwrap().unwrap() == text.concat());
     assert_eq!(store.archive(DOC, revs[100]).unwrap(), None);
+}
+
+#[test]
+fn limits_that_are_set_count_for_whoever_maintains() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::create(dir.path()).unwrap();
+    assert_eq!(store.retention().unwrap(), Retention::default());
+    let mut text: Vec<Arc<[u8]>> = Vec::new();
+    let mut revs = Vec::new();
+    for n in 0..300 {
+        let old = text.clone();
+        text.push(Arc::from(vec![n as u8; 10]));
+        revs.push(record(&store, n, &old, &text));
+    }
+    let few = Retention { max_count: 10, ..Retention::default() };
+    store.set_retention(&few).unwrap();
+    let other = Store::open(dir.path(), Options::default()).unwrap();
+    assert_eq!(other.retention().unwrap(), few);
+    other.maintain(Stamp(0)).unwrap();
+    let left = store.numbers(DOC, Rev(0), 999).unwrap();
+    assert_eq!(left.len(), 10, "a whole archive was made at the edge");
+    assert!(store.span(DOC).unwrap().unwrap().pruned);
+    for (rev, _) in &left {
+        let n = revs.iter().position(|r| r == rev).unwrap();
+        assert!(store.archive(DOC, *rev).unwrap().unwrap() == text[..=n].concat());
+    }
+    assert_eq!(store.made(DOC, revs[0]).unwrap(), None);
+    // Then the cut is at the whole archive that the first maintenance left, not at the edge.
+    for n in 0..20 {
+        let old = text.clone();
+        text.push(Arc::from(vec![n as u8; 10]));
+        record(&store, n, &old, &text);
+    }
+    other.maintain(Stamp(0)).unwrap();
+    assert_eq!(store.revision_count(DOC).unwrap(), 21);
 }

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
-use super::layer::{Error, Node, Result};
+use super::layer::{Error, Fh, Node, Result};
 use super::marks;
 use super::processes::Process;
 use super::seen::{self, Verdict};
@@ -20,6 +21,10 @@ const BACKUPS_TRIED: usize = 8;
 pub(super) struct Saver {
     pub process: Option<Process>,
     pub actor: Actor,
+    /// The handle whose text it is.
+    pub handle: Option<Fh>,
+    /// The session of whoever makes the committing call.
+    pub session: u32,
     /// It or an ancestor holds `missions.lock` (R9).
     pub under_their_lock: bool,
 }
@@ -63,7 +68,8 @@ impl Tree {
         };
         let under_their_lock = view.doc() == DocId::Missions
             && process.is_some_and(|p| self.family_holds_missions_lock(p.id));
-        Saver { process: process.cloned(), actor, under_their_lock }
+        let session = actor.session;
+        Saver { process: process.cloned(), actor, handle: None, session, under_their_lock }
     }
 
     /// The saver of a handle: its opener as it is now, if the asking process or the last writer
@@ -77,7 +83,7 @@ impl Tree {
                 .or(Some(opener)),
             None => asking.or(writer.as_ref()),
         };
-        self.saver(process, h.uid, h.view)
+        Saver { handle: Some(h.fh), ..self.saver(process, h.uid, h.view) }
     }
 
     /// Saves a text. On success the saver has seen what it wrote, and its `.refused` files go.
@@ -94,16 +100,31 @@ impl Tree {
             }
             (verdict, ..) => verdict,
         };
+        let guard = self.guards.take(view, saver, self.now());
+        let verdict = match (&guard, written) {
+            (Some(guard), Written::Whole(_)) => self.seen_by_hash(verdict, view, guard),
+            _ => verdict,
+        };
         let stale = verdict.stale.is_some();
-        let saved = self.docs.save(SaveRequest {
+        let answer = self.docs.save(SaveRequest {
             view,
             seen: verdict.seen,
             written,
             actor: saver.actor.clone(),
             stale,
             under_their_lock: saver.under_their_lock,
-            expect_sha256: None,
-        })?;
+            expect_sha256: guard.as_ref().map(Guard::hash),
+        });
+        let saved = match (answer, guard) {
+            (Err(e), Some(guard)) => {
+                match e {
+                    SaveError::Refused(_) => self.guards.refused(guard, saver),
+                    SaveError::Store(_) => self.guards.give_back(guard),
+                }
+                return Err(e.into());
+            }
+            (answer, _) => answer?,
+        };
         if let Some(process) = &saver.process {
             self.seen.saved(process, view, &saved.believed);
         }
@@ -116,6 +137,17 @@ impl Tree {
             self.rescue.forgive(self.root(), view, &saver.actor);
         }
         Ok(saved)
+    }
+
+    /// Who knows the hash of the current version knows that version: a writer that has read
+    /// nothing through the mount replaces what it expects.
+    fn seen_by_hash(&self, verdict: Verdict, view: View, guard: &Guard) -> Verdict {
+        if verdict.seen.is_some() {
+            return verdict;
+        }
+        let current = self.docs.cached(view.doc());
+        let known = self.guards.hash_of(view, &current) == guard.hash();
+        if known { Verdict::seen(Some(current)) } else { verdict }
     }
 
     /// Reading a document to make a backup of it is not a look: editors copy the file just before

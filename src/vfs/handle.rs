@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use super::layer::{Error, Fh, Result};
 use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
-use crate::model::{Reason, Refusal, Stamp, View};
+use crate::model::{Reason, Refusal, Rev, Stamp, View};
 
 /// What a handle was opened for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -58,6 +58,8 @@ pub struct DocHandle {
     pub uid: u32,
     /// When.
     pub opened: Stamp,
+    /// The revision that was current then.
+    pub opened_at: Rev,
     /// The name did not exist for the opener; it is there for the opener until release.
     pub created: bool,
     /// The version whose size the opener was told since the open.

@@ -323,6 +323,11 @@ pub trait Layer: Send + Sync {
         length: u64,
         mode: i32,
     ) -> Result<()>;
+    /// `poll`: whether there is something newer behind the handle than what it has read. Reading
+    /// and writing never wait, so that much is always ready.
+    fn has_news(&self, node: Node, fh: Fh) -> Result<bool> {
+        Ok(false)
+    }
     fn lseek(&self, who: &Caller, node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64>;
     #[expect(clippy::too_many_arguments, reason = "the kernel's call")]
     fn copy_file_range(

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 
 use super::layer::{Caller, DirEntry, Fh, FileType, Node, Opened, Result};
 use super::own_dir;
+use super::past::Past;
 use super::tree::{LINKS, Place, ROOT, Tree};
 use crate::model::View;
 
@@ -42,6 +43,9 @@ impl Tree {
             }
             (dir.node, dir.plain)
         };
+        if let Some(past) = Past::of(node) {
+            return self.past_entries(past, offset);
+        }
         let mut entries = match plain {
             Some(plain) => self.root_entries(who, plain)?,
             None if node == own_dir::DIR => self.own_entries(),

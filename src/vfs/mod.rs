@@ -7,18 +7,22 @@
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
 //! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
+//! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
-//! * `attrs`, `listing`, `own_dir`: what `stat` and `ls` show.
+//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
 
 mod adopted;
 mod attrs;
 mod commit;
+mod guards;
 mod handle;
 mod hidden;
 pub mod layer;
 mod listing;
 mod marks;
+mod news;
 mod own_dir;
+mod past;
 pub mod plain;
 mod plain_side;
 pub mod ports;

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::layer::{Attr, DirEntry, Entry, Error, FileType, Node, Opened, Result};
+use super::past::{self, Past};
 use super::tree::{ROOT, Tree};
 
 /// `.instancefs`.
 pub const DIR: Node = 64;
 const README: Node = 65;
 const STATUS: Node = 66;
+
+const HISTORY: &str = "history";
 
 const FILES: [(&str, Node); 2] = [("README", README), ("status.json", STATUS)];
 
@@ -23,15 +26,21 @@ cannot be saved is kept as NAME.refused with the reason on top. Everything else 
 ordinary file.
 
 status.json here tells the state of the mount; `instancefs status` prints it.
+
+history/missions.md/000012.md is missions.md as it was in revision 12. `instancefs log`
+says who made it, and `instancefs restore missions.md@12` goes back to it.
 ";
 
 /// Whether the node belongs to the directory.
 pub fn is_own(node: Node) -> bool {
-    node == DIR || FILES.iter().any(|(_, n)| *n == node)
+    node == DIR || FILES.iter().any(|(_, n)| *n == node) || Past::of(node).is_some()
 }
 
 impl Tree {
     fn own_text(&self, node: Node) -> Result<Vec<u8>> {
+        if let Some(past) = Past::of(node) {
+            return self.past_text(past);
+        }
         match node {
             README => Ok(README_TEXT.as_bytes().to_vec()),
             STATUS => {
@@ -49,9 +58,16 @@ impl Tree {
     }
 
     pub(super) fn own_attr(&self, node: Node) -> Result<Attr> {
-        let dir = node == DIR;
-        let size = if dir { 0 } else { self.own_text(node)?.len() as u64 };
-        let now = self.now();
+        let (size, time, kind) = match Past::of(node) {
+            Some(past) => {
+                let (size, time) = self.past_size(past)?;
+                (size, time, past.kind())
+            }
+            None if node == DIR => (0, None, FileType::Directory),
+            None => (self.own_text(node)?.len() as u64, None, FileType::Regular),
+        };
+        let dir = kind == FileType::Directory;
+        let now = time.unwrap_or_else(|| self.now());
         Ok(Attr {
             ino: node,
             size,
@@ -59,8 +75,12 @@ impl Tree {
             atime: now,
             mtime: now,
             ctime: now,
-            kind: if dir { FileType::Directory } else { FileType::Regular },
-            perm: if dir { 0o555 } else { 0o444 },
+            kind,
+            perm: match kind {
+                FileType::Directory => 0o555,
+                FileType::Symlink => 0o777,
+                _ => 0o444,
+            },
             nlink: if dir { 2 } else { 1 },
             uid: self.options.uid,
             gid: self.options.gid,
@@ -75,7 +95,16 @@ impl Tree {
         Ok(Entry { node, generation: 0, attr, attr_ttl: ttl, entry_ttl: ttl })
     }
 
-    pub(super) fn own_lookup(&self, name: &OsStr) -> Result<Entry> {
+    pub(super) fn own_lookup(&self, parent: Node, name: &OsStr) -> Result<Entry> {
+        if let Some(dir) = Past::of(parent) {
+            return self.own_entry(self.past_lookup(dir, name)?.node());
+        }
+        if parent != DIR {
+            return Err(Error::NotDirectory);
+        }
+        if name == HISTORY {
+            return self.own_entry(past::DIR);
+        }
         let found = FILES.iter().find(|(n, _)| OsStr::new(n) == name);
         self.own_entry(found.ok_or(Error::NotFound)?.1)
     }
@@ -93,7 +122,8 @@ impl Tree {
     pub(super) fn own_entries(&self) -> Vec<DirEntry> {
         let names = [(".", DIR, FileType::Directory), ("..", ROOT, FileType::Directory)];
         let files = FILES.iter().map(|(name, node)| (*name, *node, FileType::Regular));
-        let all = names.into_iter().chain(files);
+        let history = (HISTORY, past::DIR, FileType::Directory);
+        let all = names.into_iter().chain(files).chain([history]);
         all.map(|(name, ino, kind)| DirEntry { ino, kind, name: name.into(), next: 0 }).collect()
     }
 }

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
-use crate::documents::Version;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
+use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 
@@ -23,6 +23,18 @@ pub trait Documents: Send + Sync {
     fn sync(&self) -> std::result::Result<(), StoreError>;
     /// A version out of the history; `None`: not (or no longer) on record.
     fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError>;
+    /// When the revision was made; `None`: not (or no longer) on record.
+    fn made(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Stamp>, StoreError>;
+    /// The text under this name in a revision; `None`: not (or no longer) on record, or the name
+    /// did not exist.
+    fn text_at(&self, view: View, rev: Rev) -> std::result::Result<Option<Content>, StoreError>;
+    /// Numbers and times of the revisions above `after`, the oldest first, at most `limit`.
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> std::result::Result<Vec<(Rev, Stamp)>, StoreError>;
     /// The text as what a writer believes since `rev`.
     fn believe(
         &self,
@@ -47,6 +59,20 @@ impl Documents for Live {
     }
     fn at(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Arc<Version>>, StoreError> {
         Live::at(self, doc, rev)
+    }
+    fn made(&self, doc: DocId, rev: Rev) -> std::result::Result<Option<Stamp>, StoreError> {
+        self.store().made(doc, rev)
+    }
+    fn text_at(&self, view: View, rev: Rev) -> std::result::Result<Option<Content>, StoreError> {
+        Live::text_at(self, view, rev)
+    }
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> std::result::Result<Vec<(Rev, Stamp)>, StoreError> {
+        self.store().numbers(doc, after, limit)
     }
     fn believe(
         &self,

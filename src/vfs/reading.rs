@@ -47,6 +47,7 @@ impl Tree {
             opener,
             uid: who.uid,
             opened: now,
+            opened_at: self.docs.cached(view.doc()).rev,
             created,
             told: Default::default(),
             writers: Default::default(),

@@ -196,6 +196,7 @@ impl Tree {
         match writer.filter(|w| !same(w)) {
             Some(writer) => {
                 let mut saver = self.saver(Some(&writer), who.uid, view);
+                saver.session = renamer.map_or(0, |r| r.session);
                 if !saver.under_their_lock
                     && let Some(renamer) = renamer
                 {
@@ -247,12 +248,15 @@ impl Tree {
             }
             Ok(Some(version.clone()))
         };
-        // What brings back the current text, or a text that was renamed away, is no change.
-        if current.view(view).is_some_and(|c| c.equals(&file.text)) {
+        // What brings back the current text, or a text that was renamed away, is no change. But two
+        // writers that expect the same version may have made the same of it: only one can be first.
+        let guarded = self.guards.waits(view, saver, self.now());
+        if !guarded && current.view(view).is_some_and(|c| c.equals(&file.text)) {
             return believe(current);
         }
         let copy = file.source.as_ref().and_then(|s| s.copy.as_ref());
         if let Some((of, version)) = copy
+            && !guarded
             && *of == view
             && version.view(view).is_some_and(|c| c.equals(&file.text))
         {

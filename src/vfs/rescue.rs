@@ -150,6 +150,31 @@ fn write_new(
     Err(rustix::io::Errno::EXIST.into())
 }
 
+/// Ends the lines on top of a `.refused`.
+const LAST_LINE: &str = "the refused text follows this line";
+/// There are no more lines on top than this.
+const TOP_LINES: usize = 8;
+
+/// The text in the content of a `.refused` file and the number of lines above it. A file
+/// without our lines is all text.
+pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
+    let mut rest = content;
+    for n in 1..=TOP_LINES {
+        let end = rest.iter().position(|b| *b == b'\n').map_or(rest.len(), |n| n + 1);
+        let (line, after) = rest.split_at(end);
+        let line = String::from_utf8_lossy(line);
+        let ours = line.starts_with("<!-- ") || line.starts_with("# ");
+        if !ours || (n == 1 && !line.contains("instancefs: this save of ")) {
+            break;
+        }
+        if line.contains(LAST_LINE) {
+            return (n, after);
+        }
+        rest = after;
+    }
+    (0, content)
+}
+
 /// The lines on top of a `.refused`, as comments where the format has any.
 fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
     let mut lines = vec![
@@ -163,7 +188,7 @@ fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
         lines.push(format!("hint: {}", refusal.hint));
     }
     lines.push(format!("when: {}, by {} (pid {})", now.iso(), actor.program, actor.pid));
-    lines.push("the refused text follows this line".to_owned());
+    lines.push(LAST_LINE.to_owned());
     let mut out = String::new();
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

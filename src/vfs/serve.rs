@@ -6,10 +6,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, Layer, Node, Opened, Renaming, Result,
-    SetAttr, StatFs, XattrFlags,
+    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
+    Result, SetAttr, StatFs, XattrFlags,
 };
 use super::own_dir;
+use super::past::Past;
 use super::renaming::At;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
 
@@ -19,8 +20,8 @@ fn is_own(fh: Fh) -> bool {
 
 impl Layer for Tree {
     fn lookup(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<Entry> {
-        if parent == own_dir::DIR {
-            return self.own_lookup(name);
+        if own_dir::is_own(parent) {
+            return self.own_lookup(parent, name);
         }
         match self.place(parent, name) {
             Place::Document(view) => {
@@ -45,7 +46,7 @@ impl Layer for Tree {
     }
 
     fn forget(&self, node: Node, count: u64) {
-        if node >= FIRST_PLAIN {
+        if node >= FIRST_PLAIN && !own_dir::is_own(node) {
             self.plain.forget(node, count);
         }
     }
@@ -94,7 +95,8 @@ impl Layer for Tree {
         match self.fixed(node)? {
             Fixed::Link(link) => Ok(self.link_target(link)),
             Fixed::Plain => self.plain.readlink(who, node),
-            Fixed::Document(_) | Fixed::Own => Err(Error::Invalid),
+            Fixed::Own => self.past_link(Past::of(node).ok_or(Error::Invalid)?),
+            Fixed::Document(_) => Err(Error::Invalid),
         }
     }
 
@@ -309,7 +311,10 @@ impl Layer for Tree {
     fn opendir(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
         match node {
             ROOT | own_dir::DIR => self.list_open(who, node, flags),
-            _ if node < FIRST_PLAIN => Err(Error::NotDirectory),
+            _ if Past::of(node).is_some_and(|p| p.kind() == FileType::Directory) => {
+                self.list_open(who, node, flags)
+            }
+            _ if node < FIRST_PLAIN || own_dir::is_own(node) => Err(Error::NotDirectory),
             _ => self.plain.opendir(who, node, flags),
         }
     }
@@ -343,7 +348,8 @@ impl Layer for Tree {
     }
 
     fn statfs(&self, who: &Caller, node: Node) -> Result<StatFs> {
-        self.plain.statfs(who, if node >= FIRST_PLAIN { node } else { ROOT })
+        let plain = node >= FIRST_PLAIN && !own_dir::is_own(node);
+        self.plain.statfs(who, if plain { node } else { ROOT })
     }
 
     fn setxattr(
@@ -356,6 +362,7 @@ impl Layer for Tree {
     ) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
     }
@@ -363,6 +370,7 @@ impl Layer for Tree {
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Document(view) => self.doc_getxattr(who, view, name),
             _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
@@ -378,6 +386,7 @@ impl Layer for Tree {
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }
     }
@@ -408,6 +417,13 @@ impl Layer for Tree {
                 self.plain_written(who, node);
                 self.plain.fallocate(who, node, fh, offset, length, mode)
             }
+        }
+    }
+
+    fn has_news(&self, node: Node, fh: Fh) -> Result<bool> {
+        match self.fixed(node)? {
+            Fixed::Document(_) if is_own(fh) => self.doc_has_news(&*self.handle(fh)?),
+            _ => Ok(false),
         }
     }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::attrs::Names;
+use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
@@ -94,10 +95,12 @@ pub struct Tree {
     pub(super) absences: Absences,
     pub(super) seen: Seen,
     pub(super) sources: Sources,
+    pub(super) guards: Guards,
     pub(super) rescue: Rescue,
     pub(super) report: Report,
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
     pub(super) texts: Mutex<HashMap<Fh, Arc<[u8]>>>,
+    pub(super) past_sizes: super::past::Sizes,
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
@@ -153,10 +156,12 @@ impl Tree {
             absences: Absences::default(),
             seen: Seen::default(),
             sources: Sources::default(),
+            guards: Guards::default(),
             rescue: Rescue::default(),
             report: Report::default(),
             handles: RwLock::default(),
             texts: Mutex::default(),
+            past_sizes: Default::default(),
             dirs: Mutex::default(),
             adopted: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -253,6 +258,9 @@ impl Tree {
 
     /// What a node is; `NotFound` for a fixed number that nothing has.
     pub(super) fn fixed(&self, node: Node) -> Result<Fixed> {
+        if super::own_dir::is_own(node) {
+            return Ok(Fixed::Own);
+        }
         if node == ROOT || node >= FIRST_PLAIN {
             return Ok(Fixed::Plain);
         }
@@ -266,7 +274,7 @@ impl Tree {
         {
             return Ok(Fixed::Link(i as usize));
         }
-        if super::own_dir::is_own(node) { Ok(Fixed::Own) } else { Err(Error::NotFound) }
+        Err(Error::NotFound)
     }
 
     /// Whether the document's name is there for this process: it is in the current version or

@@ -41,6 +41,7 @@ impl Tree {
         let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
         let mut state = h.state.lock();
         let state = &mut *state;
+        self.still_open()?;
         let limit = self.options.size_limit;
         if append && state.whole.is_none() {
             if state.refused.is_some() {
@@ -111,6 +112,7 @@ impl Tree {
         let under_lock = !h.is_dirty() && self.locks(process.as_ref(), h.view);
         let current = self.docs.current(h.view.doc())?;
         let mut state = h.state.lock();
+        self.still_open()?;
         if size == 0 {
             state.empty();
         } else {
@@ -122,6 +124,15 @@ impl Tree {
         self.note_writer(h, process.as_ref());
         h.soil(&mut state, self.now());
         Ok(())
+    }
+
+    /// What is written after the buffers were looked through for the last time would be lost
+    /// without a word: many programs never look at `close`.
+    fn still_open(&self) -> Result<()> {
+        match self.closing.load(Ordering::Acquire) {
+            true => Err(Error::Os(rustix::io::Errno::IO)),
+            false => Ok(()),
+        }
     }
 
     /// `truncate` by path: the truncation of an open that has just been (a kernel without
@@ -265,6 +276,7 @@ impl Tree {
             self.finish(h, &mut h.state.lock(), &saver);
         }
         self.handles.write().remove(&h.fh);
+        self.guards.released(h.fh);
     }
 
     fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
@@ -276,7 +288,9 @@ impl Tree {
             }
             return;
         }
-        if state.refused.is_some() {
+        // The writer was told that its last attempt failed, and the text is kept beside the
+        // document: a save that succeeds after all would be there twice.
+        if state.refused.is_some() || state.kept.is_some() {
             return;
         }
         if state.killed && state.whole.is_some() {
@@ -382,7 +396,12 @@ impl Tree {
     pub fn shutdown(&self) {
         self.closing.store(true, Ordering::Release);
         let handles: Vec<_> = self.handles.read().values().cloned().collect();
-        for h in handles.iter().filter(|h| h.is_dirty()) {
+        for h in &handles {
+            // Whoever wrote before has let go of the state; whoever comes later is told.
+            drop(h.state.lock());
+            if !h.is_dirty() {
+                continue;
+            }
             let saver = self.saver_of(h, None);
             let mut state = h.state.lock();
             if state.whole.is_some() {

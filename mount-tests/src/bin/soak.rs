@@ -63,7 +63,7 @@ fn soak(time: Duration, workers: u64, seed: u64) -> ExitCode {
     while Instant::now() < end && bad == 0 {
         std::thread::sleep(Duration::from_millis(1000 + dice.below(4000)));
         match dice.below(3) {
-            0 => it.unmount(),
+            0 => it.signal_daemon(libc::SIGTERM),
             _ => {
                 kills += 1;
                 it.kill_daemon();
@@ -97,11 +97,13 @@ fn start(it: &Instance, id: u64, seed: u64) -> Child {
         .arg("worker")
         .args([it.mount_point(), it.store(), log_of(it, id)])
         .args([id.to_string(), seed.to_string()])
-        .stdin(Stdio::null());
-    // SAFETY: setsid is async-signal-safe.
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    // SAFETY: setsid and prctl are async-signal-safe.
     unsafe {
         command.pre_exec(|| {
             libc::setsid();
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             Ok(())
         });
     }

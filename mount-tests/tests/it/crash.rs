@@ -127,6 +127,17 @@ fn mount_cleans_up_a_dead_mount_point() {
 }
 
 #[test]
+fn mount_right_after_a_kill_waits_for_the_dying_daemon() {
+    let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
+    for i in 0..10 {
+        it.append("missions.md", &format!("- before kill {i}"));
+        it.shoot_daemon();
+        it.mount();
+        assert_eq!(it.count(&format!("before kill {i}")), 1);
+    }
+}
+
+#[test]
 fn a_save_cut_off_by_a_kill_is_wholly_absent() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     let mut p = it.python();

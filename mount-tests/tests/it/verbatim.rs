@@ -262,10 +262,7 @@ fn a_save_equal_to_the_current_version_is_no_version() {
         .ok();
     assert_eq!(it.read("missions.md"), samples::MISSIONS);
     assert_eq!(it.read("config.yaml"), samples::CONFIG_YAML, "equal content keeps the source");
-    assert_eq!(
-        stat().lines().take(2).collect::<Vec<_>>(),
-        before.lines().take(2).collect::<Vec<_>>()
-    );
+    assert_eq!(stat().lines().next(), before.lines().next());
 }
 
 #[test]

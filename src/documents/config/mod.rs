@@ -202,6 +202,30 @@ impl Document for ConfigDocument {
         }
     }
 
+    /// Both texts come back as they were, and the number of the version too.
+    fn restore(
+        &self,
+        view: View,
+        old: &State,
+        current: &State,
+        _cx: &Context,
+    ) -> Result<Plan, Refusal> {
+        let form = form_of(view)?;
+        let (was, is) = (ConfigState::of(current), ConfigState::of(old));
+        let text = is.text(form).unwrap_or_default();
+        let schema = self.schema.as_ref().and_then(SchemaFile::get);
+        let rules = Rules { schema: schema.as_deref(), version_limit: self.version_limit };
+        save::whole(form, None, text.as_bytes(), &self.fresh(), &rules)?;
+        let same = [Form::Json, Form::Yaml].into_iter().all(|f| was.text(f) == is.text(f));
+        let next = if same { current } else { old };
+        Ok(Plan {
+            next: next.clone(),
+            believed: next.clone(),
+            overlaps: Vec::new(),
+            summary: summary::of(was.value(), is.value()),
+        })
+    }
+
     fn apply(
         &self,
         conn: &Connection,

@@ -2,7 +2,7 @@
 //!
 //! Understood: `type`, `properties`, `required`, `additionalProperties`, `enum`, `const`,
 //! `minimum`, `maximum`, `exclusiveMinimum`, `exclusiveMaximum`, `minLength`, `maxLength`
-//! (characters), `items`, `minItems`, `maxItems`, `anyOf`, `oneOf`, `allOf`, `not`, and `$ref`
+//! (characters), `items`, `minItems`, `maxItems`, `minProperties`, `maxProperties`, `anyOf`, `oneOf`, `allOf`, `not`, and `$ref`
 //! to `#`, `#/$defs/…` or `#/definitions/…`. Every other keyword is ignored, and so is a value of a wrong
 //! kind for a keyword. A schema file that cannot be read refuses nothing; it is logged.
 
@@ -211,6 +211,7 @@ impl<'s> Checker<'s> {
                 return fault(path, format!("the key {name:?} is missing"));
             }
         }
+        Self::lengths(schema, m.len(), "Properties", "keys", path)?;
         let properties = schema.entry("properties");
         let more = schema.entry("additionalProperties");
         for (k, v) in m {

@@ -167,6 +167,13 @@ impl DocState for ConfigState {
         c.archive.get_or_init(make).clone()
     }
 
+    fn source(&self) -> Option<View> {
+        self.config.as_ref().map(|c| match c.form {
+            Form::Json => View::ConfigJson,
+            Form::Yaml => View::ConfigYaml,
+        })
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }

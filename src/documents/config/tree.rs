@@ -233,7 +233,8 @@ pub(super) fn read(form: Form, text: &str) -> Result<Doc, Refusal> {
     }
     let root = match form {
         Form::Json => super::json::parse(text)?,
-        Form::Yaml => super::yaml::parse(text)?,
+        Form::Yaml => super::yaml::parse(text)
+            .and_then(|root| super::yaml::old_readers(text).map(|()| root))?,
     };
     if !matches!(root.kind, Kind::Map(_)) {
         return Err(Refusal::new(

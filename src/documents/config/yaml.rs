@@ -54,6 +54,24 @@ pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
     r.document()
 }
 
+/// Refuses what readers of YAML 1.1 with libyaml's rules, as PyYAML is, cannot take as the
+/// start of a token and this parser can: a tab as indentation.
+pub(super) fn old_readers(text: &str) -> Result<(), Refusal> {
+    if !text.contains('\t') {
+        return Ok(());
+    }
+    let Err(e) = serde_yaml::from_str::<serde::de::IgnoredAny>(text) else { return Ok(()) };
+    if !e.to_string().contains("cannot start any token") {
+        return Ok(());
+    }
+    let refusal = Refusal::new(Reason::Invalid, "a tab stands where YAML wants blanks")
+        .hint("indent with blanks: other programs cannot read this");
+    Err(match e.location() {
+        Some(l) => refusal.at_line(l.line()),
+        None => refusal,
+    })
+}
+
 fn scan_error(e: &ScanError) -> Refusal {
     let deep = e.info().contains("recursion limit");
     let what = if deep { "nested too deeply" } else { e.info() };

@@ -1,6 +1,7 @@
 //! The current version of every document, and where a save commits.
 
 mod absent;
+mod history;
 mod save;
 mod slot;
 #[cfg(test)]
@@ -14,10 +15,11 @@ use std::time::Instant;
 use parking_lot::{Mutex, RwLock};
 
 use self::absent::Absent;
+pub use self::history::BlamedLine;
 use self::slot::{Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
 use crate::model::{Actor, Clock, DocId, Overlap, Refusal, Rev, View};
-use crate::store::{Store, StoreError};
+use crate::store::{Cursor, Store, StoreError};
 
 /// A save on its way to the gate.
 pub struct SaveRequest<'a> {
@@ -100,6 +102,8 @@ pub struct Live {
     clock: Arc<dyn Clock>,
     shown: RwLock<Shown>,
     recent: Mutex<Recent>,
+    /// Where the last reader of older texts stands.
+    cursor: Mutex<Option<Cursor>>,
     listener: RwLock<Option<Listener>>,
     /// Since when a change by the holder of `missions.lock` is kept back.
     half_way_since: Mutex<Option<Instant>>,
@@ -132,8 +136,9 @@ impl Live {
         });
         let shown = RwLock::new(Shown { slots, generation: 0, inside: false });
         let (recent, listener) = (Mutex::default(), RwLock::default());
-        let half_way_since = Mutex::default();
-        let live = Live { store, documents, clock, shown, recent, listener, half_way_since };
+        let (cursor, half_way_since) = (Mutex::default(), Mutex::default());
+        let live =
+            Live { store, documents, clock, shown, recent, cursor, listener, half_way_since };
         live.current(DocId::Missions)?;
         Ok(live)
     }

@@ -154,6 +154,18 @@ fn unescape(v: &str) -> Result<String, String> {
     Ok(out)
 }
 
+/// The text of an archive, without reading what its lines mean; `None` when it is damaged.
+pub fn text(bytes: &[u8]) -> Option<Vec<u8>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (_, rest) = text.split_once('\n')?;
+    let mut out = String::with_capacity(rest.len());
+    for line in rest.lines() {
+        let (_, raw) = line.rsplit_once('\t')?;
+        out.push_str(&unescape(raw).ok()?);
+    }
+    Some(out.into_bytes())
+}
+
 /// The state with this archive.
 pub fn decode(bytes: &[u8]) -> Result<MissionsState, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| format!("not UTF-8: {e}"))?;

@@ -145,6 +145,10 @@ impl Document for Missions {
         Ok(Arc::new(apply::apply(conn, self.state(before)?, self.state(after)?)?))
     }
 
+    fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
+        (view == View::MissionsMd).then(|| archive::text(archive)).flatten()
+    }
+
     fn under_missions_lock(&self) -> bool {
         true
     }
@@ -154,4 +158,4 @@ impl Document for Missions {
 mod tests;
 
 #[cfg(test)]
-mod conformance;
+mod conformance_tests;

@@ -18,7 +18,9 @@ pub use self::mountinfo::MountInfo;
 use super::FSTYPE;
 use super::adapter::Adapter;
 use super::calls::EVENT_LOOPS;
+use super::detached::detach_descriptors;
 use super::notify::Notifier;
+use super::polls::Polls;
 use super::pool::Pool;
 use super::stats::Stats;
 use crate::vfs::Layer;
@@ -114,7 +116,8 @@ impl Mount {
         let connection = info.ok_or(MountError::NoAnswer).map_err(undo)?.minor;
 
         let (stats, pool) = (Arc::new(Stats::default()), Pool::default());
-        let adapter = Adapter::new(layer, Arc::clone(&stats), pool.clone());
+        let polls = Arc::new(Polls::default());
+        let adapter = Adapter::new(layer, Arc::clone(&stats), pool.clone(), Arc::clone(&polls));
         let mut config = Config::default();
         config.n_threads = Some(EVENT_LOOPS);
         // Who may come in is checked by the kernel (user_id, allow_other). fuser's own check
@@ -122,7 +125,7 @@ impl Mount {
         let acl = SessionACL::All;
         let session =
             Session::from_fd(adapter, device, acl, config).map_err(failed).map_err(undo)?;
-        let notifier = Notifier::start(session.notifier()).map_err(failed).map_err(undo)?;
+        let notifier = Notifier::start(session.notifier(), polls).map_err(failed).map_err(undo)?;
         let end = Arc::new(End::default());
         let told = Arc::clone(&end);
         let serve = move || {
@@ -301,6 +304,9 @@ fn answer(path: &Path, patience: Duration) -> Option<Result<(), Errno>> {
     let (tell, told) = mpsc::channel();
     let path = path.to_owned();
     let ask = move || {
+        if let Err(e) = detach_descriptors() {
+            log::debug!("killed now, this would hang: {e}");
+        }
         // Until its first `stat` the kernel takes root for the owner of a mount's root, and
         // would refuse the owner a chmod.
         let said = rustix::fs::statfs(&path).and_then(|_| rustix::fs::lstat(&path));

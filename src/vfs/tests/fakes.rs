@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, DocState, State, Version, Written};
@@ -154,6 +155,9 @@ impl Documents for FakeDocs {
         let doc = request.view.doc();
         let before = self.cached(doc);
         let current = text_of(&before.state);
+        if request.expect_sha256.is_some_and(|e| e[..] != Sha256::digest(&current)[..]) {
+            return Err(Refusal::new(Reason::Expectation, "changed since it was read").into());
+        }
         if request.view == View::ConfigJson && whole {
             serde_json::from_str::<serde_json::Value>(&written).map_err(|e| {
                 Refusal::new(Reason::Invalid, e.to_string()).at_line(e.line()).hint("fix the JSON")
@@ -198,6 +202,25 @@ impl Documents for FakeDocs {
 
     fn at(&self, doc: DocId, rev: Rev) -> Result<Option<Arc<Version>>, StoreError> {
         Ok(self.versions.lock()[&doc].iter().find(|v| v.rev == rev).cloned())
+    }
+
+    fn made(&self, doc: DocId, rev: Rev) -> Result<Option<Stamp>, StoreError> {
+        Ok(self.at(doc, rev)?.map(|v| v.mtime))
+    }
+
+    fn text_at(&self, view: View, rev: Rev) -> Result<Option<Content>, StoreError> {
+        Ok(self.at(view.doc(), rev)?.and_then(|v| v.view(view)))
+    }
+
+    fn numbers(
+        &self,
+        doc: DocId,
+        after: Rev,
+        limit: usize,
+    ) -> Result<Vec<(Rev, Stamp)>, StoreError> {
+        let versions = self.versions.lock();
+        let newer = versions[&doc].iter().filter(|v| v.rev > after).take(limit);
+        Ok(newer.map(|v| (v.rev, v.mtime)).collect())
     }
 
     fn believe(&self, view: View, text: &[u8], rev: Rev) -> Result<Arc<Version>, SaveError> {

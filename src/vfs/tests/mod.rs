@@ -10,6 +10,7 @@ mod random;
 mod reads;
 mod saves;
 mod seen;
+mod told;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;

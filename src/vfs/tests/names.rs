@@ -272,7 +272,7 @@ fn the_hidden_directory_is_entered_by_name_and_read_only() {
     assert_eq!(dir.attr.kind, FileType::Directory);
     let fh = w.tree.opendir(&who, dir.node, 0).unwrap().fh;
     let names: Vec<_> = w.tree.readdir(&who, dir.node, fh, 0).unwrap();
-    assert_eq!(names.len(), 4);
+    assert_eq!(names.len(), 5);
     w.tree.releasedir(dir.node, fh);
     let name = OsStr::new("new");
     assert!(matches!(w.tree.create(&who, dir.node, name, 0, 0, WR | CREAT), Err(Error::ReadOnly)));
@@ -286,6 +286,45 @@ fn the_hidden_directory_is_entered_by_name_and_read_only() {
         Err(Error::NotPermitted)
     ));
     assert!(matches!(w.tree.lookup(&who, dir.node, name), Err(Error::NotFound)));
+}
+
+#[test]
+fn the_history_is_read_page_by_page_whatever_is_added_meanwhile() {
+    let w = World::new();
+    let p = w.stranger("ls");
+    let who = p.who();
+    let mut dir = ROOT;
+    for name in [".instancefs", "history", "missions.md"] {
+        dir = w.tree.lookup(&who, dir, OsStr::new(name)).unwrap().node;
+    }
+    let line = |n: usize| {
+        w.docs.publish(DocId::Missions, Some(&format!("## Pending\n- {n}\n")));
+    };
+    (0..1_500).for_each(line);
+    let fh = w.tree.opendir(&who, dir, 0).unwrap().fh;
+    let (mut names, mut offset) = (Vec::new(), 0);
+    loop {
+        let page = w.tree.readdir(&who, dir, fh, offset).unwrap();
+        // The kernel takes what fits its buffer and goes on from the last one that did.
+        let Some(last) = page.iter().take(100).next_back() else { break };
+        offset = last.next;
+        names.extend(page.iter().take(100).map(|e| e.name.clone()));
+        if names.len() < 1_000 {
+            line(names.len() + 10_000);
+        }
+    }
+    w.tree.releasedir(dir, fh);
+    assert!(names.len() > 1_500, "{}", names.len());
+    assert!(names[2..].is_sorted() && names[0] == "." && names[1] == "..");
+    let last = w.tree.lookup(&who, dir, names.last().unwrap()).unwrap();
+    let fh = w.tree.open(&who, last.node, RD).unwrap().fh;
+    let text = w.tree.read(&who, last.node, fh, 0, 65536).unwrap();
+    assert_eq!(text.len() as u64, last.attr.size);
+    assert!(matches!(w.tree.open(&who, last.node, WR), Err(Error::ReadOnly)));
+    w.tree.release(last.node, fh).unwrap();
+    w.tree.forget(last.node, 1);
+    let missing = w.tree.lookup(&who, dir, OsStr::new("999999.md"));
+    assert!(matches!(missing, Err(Error::NotFound)));
 }
 
 #[test]

@@ -550,6 +550,9 @@ fn at_the_end_unsaved_texts_are_kept_and_appends_committed() {
     w.tree.shutdown();
     assert_eq!(w.text(), format!("{FIRST}- c\n"));
     assert_eq!(w.file(&format!("missions.md.unsaved-{}", p.pid)).as_deref(), Some("- half"));
+    // Whoever goes on writing is told: nobody would look at that buffer again.
+    assert!(p.write(a, " more").is_err());
+    assert!(p.write(b, "- d\n").is_err());
     // What the kernel sends afterwards changes nothing.
     let _ = p.close(a);
     let _ = p.close(b);

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what the program matrix runs (mount-tests/tests/programs): editors and tools by the
+# package manager, and beside the build what no package manager has. Running it again installs
+# only what is missing. With --table it runs the matrix and writes the table of docs/SAVES.md.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/lib.sh
+
+need vim:vim nvim:neovim nano:nano emacs:emacs-nox micro:micro kak:kakoune joe:joe ed:ed \
+  mcedit:mc sponge:moreutils gawk:gawk rsync:rsync patch:patch busybox:busybox git:git \
+  perl:perl jq:jq sqlite3:sqlite3 tar:tar go:golang-go python3:python3 node:nodejs npm:npm
+
+# The matrix looks for these in INSTANCEFS_PROGRAMS, else in `programs` in the build directory.
+there=${INSTANCEFS_PROGRAMS:-$(target_dir)/programs}
+mkdir -p "$there"
+there=$(cd "$there" && pwd)
+if [ ! -d "$there/node_modules/write-file-atomic" ]; then
+  npm install --prefix "$there" --no-audit --no-fund --no-save --silent write-file-atomic@5.0.1 ||
+    die "npm cannot install write-file-atomic"
+fi
+if [ ! "$there/save-go" -nt mount-tests/programs/save.go ]; then
+  GO111MODULE=off go build -o "$there/save-go" mount-tests/programs/save.go ||
+    die "go cannot build mount-tests/programs/save.go"
+fi
+
+[ "${1:-}" = --table ] || exit 0
+rm -rf "$there/rows"
+cargo build --workspace --bins
+cargo nextest run -p mount-tests --test programs
+INSTANCEFS_WRITE_DOCS=1 cargo run -q -p mount-tests --bin saves-table

@@ -1,0 +1,118 @@
+//! Following the history: what `wait` and `watch` have in common.
+//!
+//! A daemon says over its socket that there may be news; the news themselves are read from the
+//! history. Without a daemon the database is looked at now and then.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::failure::{Failure, Result};
+use crate::daemon::Instance;
+use crate::daemon::control::{Answer, Connection, Request};
+use crate::model::{Actor, DocId, Rev};
+use crate::store::Revision;
+
+/// How long the daemon may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time between two looks with a daemon.
+const LOOK: Duration = Duration::from_secs(1);
+/// The time between two looks without one.
+const POLL: Duration = Duration::from_millis(20);
+/// A version is published a moment before it is on record: first and longest time to the next
+/// look after news of which nothing was found.
+const EARLY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(256));
+/// Revisions that are read at once.
+const PAGE: usize = 500;
+
+/// Follows the history of one store.
+pub struct Follower {
+    instance: Instance,
+    daemon: Option<Connection>,
+    early: Option<Duration>,
+}
+
+impl Follower {
+    /// Begins. From here on nothing is missed.
+    pub fn open(store: &Path) -> Result<Follower> {
+        let daemon = match Connection::open(store) {
+            Some(mut daemon) => {
+                daemon.ask(&Request::Watch)?;
+                match daemon.answer(PATIENCE)? {
+                    Some(Answer::Watching) => Some(daemon),
+                    Some(Answer::Failed { message }) => return Err(Failure::new(message)),
+                    _ => None,
+                }
+            }
+            None => None,
+        };
+        Ok(Follower { instance: Instance::look(store)?, daemon, early: None })
+    }
+
+    /// The newest revision of the document, or of all.
+    pub fn newest(&self, doc: Option<DocId>) -> Result<Rev> {
+        let docs = DocId::ALL.into_iter().filter(|d| doc.is_none_or(|doc| doc == *d));
+        let mut newest = Rev(0);
+        for doc in docs {
+            newest = newest.max(self.instance.live.current(doc)?.rev);
+        }
+        Ok(newest)
+    }
+
+    /// Revisions after this one, the oldest first; not all at once when they are many.
+    pub fn after(&mut self, doc: Option<DocId>, after: Rev) -> Result<Vec<Revision>> {
+        let mut found = self.instance.store.history_from(doc, after, PAGE)?;
+        if self.daemon.is_none() && found.len() < PAGE {
+            self.unrecorded(doc, after, &mut found)?;
+        }
+        if !found.is_empty() {
+            self.early = None;
+        }
+        Ok(found)
+    }
+
+    /// Rows that another program has changed while no daemon puts it on record.
+    fn unrecorded(&self, doc: Option<DocId>, after: Rev, found: &mut Vec<Revision>) -> Result<()> {
+        for id in DocId::ALL.into_iter().filter(|d| doc.is_none_or(|doc| doc == *d)) {
+            let version = self.instance.live.current(id)?;
+            if version.rev <= after || self.instance.store.made(id, version.rev)?.is_some() {
+                continue;
+            }
+            found.push(Revision {
+                rev: version.rev,
+                doc: id,
+                at: version.mtime,
+                actor: Actor::outside(),
+                base: None,
+                stale: false,
+                summary: "changed by another program, not yet on record".to_owned(),
+                overlaps: Vec::new(),
+                delta_bytes: 0,
+            });
+        }
+        found.sort_by_key(|r| r.rev);
+        found.dedup_by_key(|r| r.rev);
+        Ok(())
+    }
+
+    /// Waits until there may be news, at most this long. `false`: the daemon has ended.
+    pub fn pause(&mut self, limit: Duration) -> Result<bool> {
+        if let Some(early) = self.early {
+            std::thread::sleep(early.min(limit));
+            self.early = Some(early * 2).filter(|next| *next <= EARLY.1);
+            return Ok(true);
+        }
+        let Some(daemon) = &mut self.daemon else {
+            std::thread::sleep(POLL.min(limit));
+            return Ok(true);
+        };
+        match daemon.news(LOOK.min(limit))? {
+            Some(news) => {
+                if news {
+                    self.early = Some(EARLY.0);
+                }
+                Ok(true)
+            }
+            None => Ok(false),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `instancefs log`, and how a revision is printed.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::args::Log;
+use super::doc::Doc;
+use super::failure::Result;
+use super::output::shown;
+use super::target::Target;
+use crate::daemon::history;
+use crate::model::Rev;
+use crate::store::Revision;
+
+/// Revisions that are read at once.
+const PAGE: usize = 500;
+
+/// Runs the command.
+pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
+    let doc = args.doc.as_deref().map(Doc::parse).transpose()?;
+    let target = match &doc {
+        Some(doc) => doc.target(instance)?,
+        None => Target::find(None, instance)?,
+    };
+    let instance = history::look(&target.store)?;
+    let id = doc.map(|d| d.id);
+    let since = Rev(args.since.unwrap_or(0));
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    let mut before = None;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    while left > 0 {
+        let page = instance.store.history(id, since, before, left.min(PAGE))?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.rev);
+        left -= page.len();
+        for revision in &page {
+            // A reader that has seen enough (`| head`) is not an error.
+            if writeln!(out, "{}", printed(revision, args.json)).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    let _ = out.flush();
+    Ok(())
+}
+
+/// One line for a revision.
+pub fn printed(revision: &Revision, as_json: bool) -> String {
+    if as_json { json(revision).to_string() } else { shown(&line(revision)) }
+}
+
+/// A revision as a JSON object.
+pub fn json(r: &Revision) -> Value {
+    json!({
+        "rev": r.rev.0,
+        "document": r.doc.as_str(),
+        "at": r.at.iso(),
+        "program": r.actor.program,
+        "pid": r.actor.pid,
+        "session": r.actor.session,
+        "uid": r.actor.uid,
+        "via": r.actor.via.as_str(),
+        "base": r.base.map(|b| b.0),
+        "summary": r.summary,
+        "overlaps": r.overlaps,
+        "stale": r.stale,
+    })
+}
+
+/// Who made it, for people.
+pub fn who(r: &Revision) -> String {
+    let program = if r.actor.program.is_empty() { "?" } else { &r.actor.program };
+    match (r.actor.pid, r.actor.session) {
+        (0, _) => format!("another program ({})", r.actor.via.as_str()),
+        (pid, 0) => format!("{program} (pid {pid}, {})", r.actor.via.as_str()),
+        (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", r.actor.via.as_str()),
+    }
+}
+
+fn line(r: &Revision) -> String {
+    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.as_str(), who(r));
+    if let Some(base) = r.base {
+        text.push_str(&format!(" on {base}"));
+    }
+    if !r.summary.is_empty() {
+        text.push_str(&format!(": {}", r.summary));
+    }
+    if !r.overlaps.is_empty() {
+        let what: Vec<&str> = r.overlaps.iter().map(|o| o.what.as_str()).collect();
+        text.push_str(&format!(" [overlaps: {}]", what.join(", ")));
+    }
+    if r.stale {
+        text.push_str(" [stale?]");
+    }
+    text
+}

@@ -1,0 +1,36 @@
+//! `instancefs restore`.
+
+use std::path::Path;
+
+use super::args::Restore;
+use super::doc::Doc;
+use super::failure::{Failure, Result};
+use super::output::line;
+use crate::daemon::history::{self, Restored};
+
+/// Runs the command.
+pub fn run(args: &Restore, instance: Option<&Path>) -> Result<()> {
+    let doc = Doc::parse(&args.doc)?;
+    let Some(rev) = doc.rev else {
+        return Err(Failure::usage(format!("{}: say which revision, DOC@REV", args.doc))
+            .hint(format!("`instancefs log {}` lists them", doc.name())));
+    };
+    let target = doc.target(instance)?;
+    let old = doc.at(&history::look(&target.store)?, rev)?;
+    let view = doc.view_in(&old);
+    doc.text(&old)?;
+    match history::restore(&target.store, view, rev)? {
+        Restored::Done { rev: now, changed: true } => {
+            line(&format!("{} restored from {rev}, as revision {now}", doc.name()));
+            Ok(())
+        }
+        Restored::Done { changed: false, .. } => {
+            line(&format!("{} is as it was in {rev} already", doc.name()));
+            Ok(())
+        }
+        Restored::Refused(refusal) => {
+            let failure = Failure::new(format!("{}: not restored: {refusal}", doc.name()));
+            Err(if refusal.hint.is_empty() { failure } else { failure.hint(refusal.hint) })
+        }
+    }
+}

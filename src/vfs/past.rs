@@ -1,0 +1,225 @@
+//! `.instancefs/history`: one directory for each name of a document, one read-only file for
+//! each revision (semantics section 8).
+//!
+//! A revision never changes, so its node follows from its number and nothing is kept open for
+//! it. What retention takes away is gone at the next look.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+
+use parking_lot::Mutex;
+
+use super::layer::{DirEntry, Error, FileType, Node, Result};
+use super::own_dir;
+use super::tree::Tree;
+use crate::documents::Content;
+use crate::model::{DocId, Rev, Stamp, View};
+
+/// `.instancefs/history`.
+pub const DIR: Node = 68;
+const FIRST_VIEW: Node = 72;
+const FIRST_ALIAS: Node = 80;
+/// Nodes of revisions have this bit; plain nodes count up from far below.
+const FILE: Node = 1 << 62;
+const VIEW_SHIFT: u32 = 56;
+/// Entries handed out at once.
+const AT_ONCE: usize = 512;
+/// Sizes that are remembered.
+const SIZES: usize = 1 << 16;
+
+/// A node of the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// The directory of directories.
+    Root,
+    /// The revisions of one name.
+    Names(View),
+    /// A link from the name of a document to that of its first view.
+    Alias(DocId),
+    /// One revision.
+    File(View, Rev),
+}
+
+/// Sizes of revisions: they never change, and rendering one only to be `stat`ed is dear.
+#[derive(Default)]
+pub struct Sizes(Mutex<HashMap<(View, Rev), u64>>);
+
+impl Past {
+    /// What the node is, if it is one of the history.
+    pub fn of(node: Node) -> Option<Past> {
+        if node == DIR {
+            return Some(Past::Root);
+        }
+        if node & FILE != 0 {
+            let view = View::ALL.get(((node & !FILE) >> VIEW_SHIFT) as usize)?;
+            return Some(Past::File(*view, Rev(node & ((1 << VIEW_SHIFT) - 1))));
+        }
+        let at = |first: Node| node.checked_sub(first).and_then(|i| usize::try_from(i).ok());
+        let view = at(FIRST_VIEW).and_then(|i| View::ALL.get(i)).map(|v| Past::Names(*v));
+        view.or_else(|| at(FIRST_ALIAS).and_then(|i| DocId::ALL.get(i)).map(|d| Past::Alias(*d)))
+    }
+
+    /// Its number.
+    pub fn node(self) -> Node {
+        let place = |at: Option<usize>| at.unwrap_or(0) as Node;
+        let of_view = |view| place(View::ALL.iter().position(|v| *v == view));
+        match self {
+            Past::Root => DIR,
+            Past::Names(view) => FIRST_VIEW + of_view(view),
+            Past::Alias(doc) => FIRST_ALIAS + place(DocId::ALL.iter().position(|d| *d == doc)),
+            Past::File(view, rev) => FILE | of_view(view) << VIEW_SHIFT | rev.0,
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(self) -> FileType {
+        match self {
+            Past::Root | Past::Names(_) => FileType::Directory,
+            Past::Alias(_) => FileType::Symlink,
+            Past::File(..) => FileType::Regular,
+        }
+    }
+}
+
+/// `000123.md`: sorted by name they are sorted by number.
+fn file_name(view: View, rev: Rev) -> String {
+    let extension = view.name().rsplit_once('.').map_or("", |(_, e)| e);
+    format!("{:06}.{extension}", rev.0)
+}
+
+/// The revision with this file name; a number has one spelling only.
+fn revision(view: View, name: &OsStr) -> Option<Rev> {
+    let name = name.to_str()?;
+    let rev = Rev(name.split_once('.')?.0.parse().ok()?);
+    (rev.0 < 1 << VIEW_SHIFT && file_name(view, rev) == name).then_some(rev)
+}
+
+fn alias_target(doc: DocId) -> &'static str {
+    doc.views().next().map_or("", View::name)
+}
+
+impl Tree {
+    pub(super) fn past_lookup(&self, dir: Past, name: &OsStr) -> Result<Past> {
+        match dir {
+            Past::Root => {
+                let view = View::ALL.into_iter().find(|v| name == v.name()).map(Past::Names);
+                let alias = || DocId::ALL.into_iter().find(|d| name == d.as_str());
+                view.or_else(|| alias().map(Past::Alias)).ok_or(Error::NotFound)
+            }
+            Past::Names(view) => {
+                let rev = revision(view, name).ok_or(Error::NotFound)?;
+                Ok(Past::File(view, rev))
+            }
+            Past::Alias(_) | Past::File(..) => Err(Error::NotDirectory),
+        }
+    }
+
+    /// Size and time of a node; `None` for a time: now.
+    pub(super) fn past_size(&self, past: Past) -> Result<(u64, Option<Stamp>)> {
+        match past {
+            Past::Root => Ok((0, None)),
+            Past::Names(view) => Ok((0, Some(self.docs.cached(view.doc()).mtime))),
+            Past::Alias(doc) => Ok((alias_target(doc).len() as u64, None)),
+            Past::File(view, rev) => {
+                let made = self.docs.made(view.doc(), rev)?.ok_or(Error::NotFound)?;
+                let known = self.past_sizes.0.lock().get(&(view, rev)).copied();
+                let size = match known {
+                    Some(size) => size,
+                    None => self.past_content(view, rev)?.len(),
+                };
+                Ok((size, Some(made)))
+            }
+        }
+    }
+
+    /// The bytes of a revision.
+    pub(super) fn past_text(&self, past: Past) -> Result<Vec<u8>> {
+        match past {
+            Past::Root | Past::Names(_) => Err(Error::IsDirectory),
+            Past::Alias(_) => Err(Error::Invalid),
+            Past::File(view, rev) => {
+                self.docs.made(view.doc(), rev)?.ok_or(Error::NotFound)?;
+                Ok(self.past_content(view, rev)?.to_vec())
+            }
+        }
+    }
+
+    fn past_content(&self, view: View, rev: Rev) -> Result<Content> {
+        let content = self.docs.text_at(view, rev)?.ok_or(Error::NotFound)?;
+        let mut sizes = self.past_sizes.0.lock();
+        if sizes.len() >= SIZES {
+            sizes.clear();
+        }
+        sizes.insert((view, rev), content.len());
+        Ok(content)
+    }
+
+    pub(super) fn past_link(&self, past: Past) -> Result<OsString> {
+        match past {
+            Past::Alias(doc) => Ok(alias_target(doc).into()),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// Entries after the cookie `offset`. Of revisions the cookie is the number (and two for
+    /// the dots), so that it holds while others come and go.
+    pub(super) fn past_entries(&self, past: Past, offset: i64) -> Result<Vec<DirEntry>> {
+        let entry = |past: Past, name: OsString, next: i64| DirEntry {
+            ino: past.node(),
+            kind: past.kind(),
+            name,
+            next,
+        };
+        let up = if past == Past::Root { own_dir::DIR } else { DIR };
+        let up = DirEntry { ino: up, kind: FileType::Directory, name: "..".into(), next: 2 };
+        let mut entries = vec![entry(past, ".".into(), 1), up];
+        entries.retain(|e| e.next > offset);
+        match past {
+            Past::Root => {
+                let views = View::ALL.into_iter().map(|v| (Past::Names(v), v.name()));
+                let docs = DocId::ALL.into_iter().map(|d| (Past::Alias(d), d.as_str()));
+                let all = views.chain(docs).zip(3..);
+                let all = all.map(|((past, name), next)| entry(past, name.into(), next));
+                entries.extend(all.filter(|e| e.next > offset));
+            }
+            Past::Names(view) => {
+                let after = Rev(u64::try_from(offset.saturating_sub(2)).unwrap_or(0));
+                for (rev, _) in self.docs.numbers(view.doc(), after, AT_ONCE)? {
+                    let next = i64::try_from(rev.0).unwrap_or(i64::MAX - 2) + 2;
+                    let name = file_name(view, rev).into();
+                    entries.push(entry(Past::File(view, rev), name, next));
+                }
+            }
+            Past::Alias(_) | Past::File(..) => return Err(Error::NotDirectory),
+        }
+        Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_and_names_stand_for_one_thing() {
+        let mut all = vec![Past::Root];
+        all.extend(View::ALL.map(Past::Names));
+        all.extend(DocId::ALL.map(Past::Alias));
+        for view in View::ALL {
+            all.extend([0, 1, 999_999, 1 << 40].map(|n| Past::File(view, Rev(n))));
+        }
+        for (n, past) in all.iter().enumerate() {
+            assert_eq!(Past::of(past.node()), Some(*past));
+            assert!(all[..n].iter().all(|p| p.node() != past.node()));
+        }
+        for node in [1, 16, 32, own_dir::DIR, 65, 66, 67, 76, 1 << 16, 1 << 40] {
+            assert_eq!(Past::of(node), None, "{node}");
+        }
+        let view = View::ConfigJson;
+        assert_eq!(file_name(view, Rev(12)), "000012.json");
+        assert_eq!(revision(view, OsStr::new("1234567.json")), Some(Rev(1_234_567)));
+        for bad in ["12.json", "000012.yaml", "0000012.json", "000012", "x.json", "+00012.json"] {
+            assert_eq!(revision(view, OsStr::new(bad)), None, "{bad}");
+        }
+    }
+}
