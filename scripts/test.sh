@@ -4,6 +4,9 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib.sh
 begin=$SECONDS
+# Random cases are the same in every run, so that a run says something about the change and not
+# about luck; PROPTEST_RNG_SEED=N tries others.
+export PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-1}
 (scripts/setup.sh) || exit 1
 need_rust
 # First the binary: mount tests run it, and refuse one that is older than its sources.

@@ -15,6 +15,7 @@ mod plain;
 mod programs;
 mod reads;
 mod refused;
+mod review;
 mod rmw;
 mod saves;
 mod seen;

@@ -98,16 +98,19 @@ fn two_digits(s: &str) -> Option<u32> {
     (s.len() == 2).then(|| number(s, 0, 59)).flatten()
 }
 
-/// The markers as Kōan writes them, each with a blank before it. `failed` chooses `❌`.
+/// The markers as Kōan writes them, each with a blank before it. `failed` chooses `❌`. A time
+/// that would not read back as one (another program's column) is not shown: it would become
+/// text with the next edit of its line.
 pub fn render(m: &Markers, failed: bool) -> String {
     let mut out = String::new();
-    if let Some(t) = &m.queued {
+    let shown = |t: &&String| time(t).is_some();
+    if let Some(t) = m.queued.as_ref().filter(shown) {
         out.push_str(&format!(" {QUEUED}({t})"));
     }
-    if let Some(t) = &m.started {
+    if let Some(t) = m.started.as_ref().filter(shown) {
         out.push_str(&format!(" {STARTED}({t})"));
     }
-    if let Some(t) = &m.completed {
+    if let Some(t) = m.completed.as_ref().filter(shown) {
         let glyph = if failed { FAILED } else { DONE };
         out.push_str(&format!(" {glyph} ({})", t.replacen('T', " ", 1)));
         if let (true, Some(cause)) = (failed, &m.cause) {

@@ -885,3 +885,23 @@ fn appended_lines_keep_their_order_whatever_they_are() {
         assert!(text.find("six") < text.find("## Done"), "{text}");
     }
 }
+
+#[test]
+fn times_that_are_none_stay_in_their_columns() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let odd = ["2026-07-01T09:00:00Z", "2026-07-01", "1751360400", ""];
+    for (n, t) in odd.iter().enumerate() {
+        live.sql(&format!(
+            "INSERT INTO missions (text, state, sequence, queued_at)
+             VALUES ('odd {n}', 'pending', {}, '{t}')",
+            50 + n
+        ));
+    }
+    live.refresh();
+    let edited = live.text().replace("- odd", "- quite odd");
+    live.edit(&edited);
+    for (n, t) in odd.iter().enumerate() {
+        assert_eq!(live.column("queued_at", &format!("quite odd {n}")).as_deref(), Some(*t));
+    }
+}
