@@ -98,6 +98,8 @@ fn fence_examples(markdown: &str) -> String {
             inside = true;
         }
     }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
     out
 }
 
