@@ -153,12 +153,6 @@ fn print_list(title: &str, list: &Value, describe: impl Fn(&Value) -> String) {
         if n == 0 {
             line(&format!("{title}:"));
         }
-        line(&format!(
-            "  {} by {} ({}): {}",
-            text(&item["at"]),
-            text(&item["program"]),
-            text(&item["pid"]),
-            describe(item)
-        ));
+        line(&format!("  {} by {}: {}", text(&item["at"]), text(&item["by"]), describe(item)));
     }
 }

@@ -74,8 +74,36 @@ impl Actor {
         }
     }
 
+    /// Who, for people: `vim (pid 12)`.
+    pub fn named(&self) -> String {
+        match (self.program.as_str(), self.pid) {
+            ("", 0) => "an unknown program".to_owned(),
+            ("", pid) => format!("a program that has ended (pid {pid})"),
+            (program, 0) => program.to_owned(),
+            (program, pid) => format!("{program} (pid {pid})"),
+        }
+    }
+
     /// A change whose author is not known: rows found changed in the database.
     pub fn outside() -> Actor {
         Actor { pid: 0, uid: 0, session: 0, program: String::new(), via: Via::Sql }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_named_as_far_as_it_is_known() {
+        let who = |program: &str, pid| {
+            Actor { pid, program: program.to_owned(), ..Actor::outside() }.named()
+        };
+        assert_eq!(who("vim", 12), "vim (pid 12)");
+        assert_eq!(who("", 0), "an unknown program");
+        assert_eq!(
+            (who("", 3), who("vim", 0)),
+            ("a program that has ended (pid 3)".into(), "vim".into())
+        );
     }
 }
