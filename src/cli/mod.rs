@@ -67,7 +67,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Watch(args) => watch::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::MarkdownHelp => {
-            output::raw(&markdown());
+            output::raw(markdown());
             Ok(())
         }
     }

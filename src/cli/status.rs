@@ -32,7 +32,7 @@ pub fn run(args: &Status, instance: Option<&Path>) -> Result<()> {
         _ => "not mounted",
     });
     if args.json {
-        raw(&format!("{status:#}\n"));
+        raw(format!("{status:#}\n"));
     } else {
         print(&status);
     }
