@@ -7,12 +7,12 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::mountinfo::{self, MountInfo};
 use crate::model::proc_text;
 
 /// One process, never confused with a later one of the same number.
@@ -240,46 +240,20 @@ impl Processes for System {
 
     fn tick(&self) {
         if let Some(mountpoint) = &self.mountpoint
-            && let Ok(text) = fs::read(MOUNTS)
+            && let Ok(all) = mountinfo::all()
         {
-            *self.mounts.write() = mounts_of(&text, mountpoint);
+            *self.mounts.write() = mounts_of(&all, mountpoint);
         }
     }
 }
 
-/// The mounts that the daemon sees.
-const MOUNTS: &str = "/proc/self/mountinfo";
-
 /// Mount ids, and whether they are of the device that is mounted topmost at `mountpoint`. Empty
 /// when nothing is.
-fn mounts_of(mountinfo: &[u8], mountpoint: &Path) -> HashMap<u64, bool> {
-    let all: Vec<(u64, &[u8], Vec<u8>)> = mountinfo
-        .split(|b| *b == b'\n')
-        .filter_map(|line| {
-            let mut fields = line.split(|b| *b == b' ');
-            let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-            let device = fields.nth(1)?;
-            Some((id, device, unescape(fields.nth(1)?)))
-        })
-        .collect();
-    let place = mountpoint.as_os_str().as_bytes();
-    let Some(device) = all.iter().rev().find(|(_, _, at)| at == place).map(|(_, d, _)| *d) else {
+fn mounts_of(all: &[MountInfo], mountpoint: &Path) -> HashMap<u64, bool> {
+    let Some(ours) = all.iter().rfind(|m| m.point == mountpoint) else {
         return HashMap::new();
     };
-    all.iter().map(|(id, d, _)| (*id, *d == device)).collect()
-}
-
-/// Undoes the kernel's `\040` and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    out
+    all.iter().map(|m| (m.id, m.device == ours.device)).collect()
 }
 
 /// What a file of `/proc/PID/fdinfo` tells.
@@ -418,8 +392,9 @@ mod tests {
             40 1 0:50 / /a\\040b rw shared:1 - fuse.x x rw\n\
             41 1 0:51 / /a\\040b rw shared:1 - fuse.x x rw\n\
             42 1 0:51 / /bind rw shared:1 - fuse.x x rw\n";
-        let mounts = mounts_of(text, Path::new("/a b"));
+        let all = mountinfo::parse(text);
+        let mounts = mounts_of(&all, Path::new("/a b"));
         assert_eq!([21, 40, 41, 42].map(|id| mounts[&id]), [false, false, true, true]);
-        assert!(mounts_of(text, Path::new("/nowhere")).is_empty());
+        assert!(mounts_of(&all, Path::new("/nowhere")).is_empty());
     }
 }
