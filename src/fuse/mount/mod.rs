@@ -298,6 +298,20 @@ pub fn detach_dead(path: &Path) -> Result<bool, MountError> {
     Ok(any)
 }
 
+/// Takes the topmost mount of ours at `path` out of sight and ends its connection, whether or not
+/// somebody serves it: requests that are not answered fail.
+///
+/// # Errors
+/// When it cannot be detached.
+pub fn detach_by_force(path: &Path) -> Result<(), MountError> {
+    let point = resolve(path)?;
+    let failed = |source| MountError::Failed { point: point.clone(), source };
+    match topmost(&point).map_err(failed)? {
+        Some(info) if info.fstype == FSTYPE => device::unmount(&point, Unmounting::Forced),
+        Some(_) | None => Ok(()),
+    }
+}
+
 fn is_dead(point: &Path) -> bool {
     matches!(answer(point, Duration::from_secs(5)), Some(Err(Errno::NOTCONN)))
 }
