@@ -164,6 +164,13 @@ fn diff_compares_two_revisions() {
     fails(&ifs(&place, &["-C", "s", "diff", "missions.md", "@77"]), 1, "no revision 77");
     let spelt = [&format!("missions.md@{a}"), &format!("missions@{b}")];
     assert_eq!(ok(ifs(&place, &["-C", "s", "diff", spelt[0], spelt[1]])), ab);
+    fails(&ifs(&place, &["-C", "s", "log", spelt[0]]), 2, "log lists all revisions");
+    for args in [&["show", "config.json"][..], &["blame", "config"], &["restore", "config.yaml@0"]]
+    {
+        let ran = ifs(&place, &[&["-C", "s"], args].concat());
+        fails(&ran, 1, "there is no config");
+        assert!(ran.stderr.ends_with(" yet\n"), "{}", ran.stderr);
+    }
     let other = &ifs(&place, &["-C", "s", "diff", spelt[0], "config.json@1"]);
     fails(other, 2, "config.json@1: not a revision of missions.md");
     fails(&ifs(&place, &["-C", "s", "diff", "missions.md@"]), 2, "missions.md@: not a revision");

@@ -23,7 +23,9 @@ pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
         return Err(Failure::usage("blame is about the current version, without @REV"));
     }
     let instance = history::look(&doc.target(instance)?.store)?;
-    let view = doc.view_in(&*instance.live.current(doc.id)?);
+    let current = instance.live.current(doc.id)?;
+    doc.text(&current)?;
+    let view = doc.view_in(&current);
     let lines = instance.live.blame(view, args.limit)?;
     let mut revisions: HashMap<Rev, Option<Revision>> = HashMap::new();
     for line in &lines {

@@ -96,7 +96,14 @@ impl Doc {
         let view = self.view_in(version);
         match version.view(view) {
             Some(content) => Ok(content.to_vec()),
-            None => Err(Failure::new(format!("there is no {} in {}", view.name(), version.rev))),
+            None if version.rev == Rev(0) => {
+                Err(Failure::new(format!("there is no {} yet", view.name())))
+            }
+            None => Err(Failure::new(format!(
+                "there is no {} in revision {}",
+                view.name(),
+                version.rev
+            ))),
         }
     }
 

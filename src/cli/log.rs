@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::args::Log;
 use super::doc::Doc;
-use super::failure::Result;
+use super::failure::{Failure, Result};
 use super::output::{arrived, shown};
 use super::target::Target;
 use crate::daemon::history;
@@ -20,6 +20,10 @@ const PAGE: usize = 500;
 /// Runs the command.
 pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
     let doc = args.doc.as_deref().map(Doc::parse).transpose()?;
+    if doc.as_ref().is_some_and(|d| d.rev.is_some()) {
+        let what = "log lists all revisions, without @REV";
+        return Err(Failure::usage(what).hint("--since REV lists those after it"));
+    }
     let target = match &doc {
         Some(doc) => doc.target(instance)?,
         None => Target::find(None, instance)?,
