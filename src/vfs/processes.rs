@@ -120,6 +120,14 @@ fn identify(pid: u32) -> Option<ProcId> {
     Some(ProcId { pid, ident })
 }
 
+/// The session id of a process, 0 when its leader is in another pid namespace. Unlike reading
+/// `status` this is one cheap call.
+fn session(pid: u32) -> Option<u32> {
+    let pid = i32::try_from(pid).ok()?;
+    // SAFETY: a call with a number only.
+    u32::try_from(unsafe { libc::getsid(pid) }).ok()
+}
+
 fn comm(pid: u32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
@@ -188,6 +196,13 @@ impl Processes for System {
     fn of_thread(&self, tid: u32) -> Option<Process> {
         if tid == 0 {
             return None;
+        }
+        // A pidfd is had of whole processes only: this thread is the one that stands for its own.
+        if let Some(id) = identify(tid)
+            && let Some(ancestors) = self.families.lock().get(&id).cloned()
+            && let Some(session) = session(tid)
+        {
+            return Some(Process { id, ancestors, session, program: comm(tid) });
         }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
