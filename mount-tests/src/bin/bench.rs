@@ -94,8 +94,9 @@ fn page_of(table: &str, rest: &str) -> String {
          \x20 the disk costs by the size of the file, one to the mount does not (below 1 the mount\n\
          \x20 is faster).\n\
          * **SQLite**: the least that a save can cost: one row inserted or updated and committed\n\
-         \x20 by the program itself, with the settings of the store (WAL, `synchronous=NORMAL`). The\n\
-         \x20 mount also keeps the history, and asks who the writer is and what it has seen.\n\
+         \x20 by the program itself, with the tables and the settings of the store (WAL,\n\
+         \x20 `synchronous=NORMAL`). The mount also keeps the history, and asks who the writer is, what\n\
+         \x20 it has seen and whether it has closed its last descriptor.\n\
          * **floor**: a FUSE file system that only answers, with as many round trips: what the\n\
          \x20 kernel costs. A whole save on the mount is compared with the text that it replaces,\n\
          \x20 hence the difference at many missions.\n\n{table}\n\
@@ -374,16 +375,18 @@ fn careful(path: &PathBuf, change: impl FnOnce(&mut String)) {
     fs::rename(&temporary, path).expect("rename");
 }
 
+/// The tables of Kōan's schema with their indexes, as the store has them.
+const SHARED: &str = include_str!("../../../src/store/migrations/shared.sql");
+
 /// A database with the same rows and nothing else, with the settings of the store.
 fn bare_database(it: &Instance, size: usize) -> rusqlite::Connection {
     let db = rusqlite::Connection::open(it.scratch("bare.db")).expect("database");
     db.execute_batch(
-        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 16000;
-         create table missions(id integer primary key, text text not null, state text not null,
-                               sequence integer not null default 0);
-         create index idx on missions(state, sequence); begin;",
+        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 16000;",
     )
-    .expect("schema");
+    .expect("settings");
+    db.execute_batch(SHARED).expect("schema");
+    db.execute_batch("begin").expect("begin");
     for i in 0..size {
         db.execute(
             "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",
