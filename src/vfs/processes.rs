@@ -6,10 +6,8 @@
 //! zero). No lock of ours is held meanwhile.
 
 use std::collections::HashMap;
-use std::fs;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
@@ -17,6 +15,8 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::mountinfo::{self, MountInfo};
 
 /// One process, never confused with a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -288,46 +288,20 @@ impl Processes for System {
 
     fn tick(&self) {
         if let Some(mountpoint) = &self.mountpoint
-            && let Ok(text) = fs::read(MOUNTS)
+            && let Ok(all) = mountinfo::all()
         {
-            *self.mounts.write() = mounts_of(&text, mountpoint);
+            *self.mounts.write() = mounts_of(&all, mountpoint);
         }
     }
 }
 
-/// The mounts that the daemon sees.
-const MOUNTS: &str = "/proc/self/mountinfo";
-
 /// Mount ids, and whether they are of the device that is mounted topmost at `mountpoint`. Empty
 /// when nothing is.
-fn mounts_of(mountinfo: &[u8], mountpoint: &Path) -> HashMap<u64, bool> {
-    let all: Vec<(u64, &[u8], Vec<u8>)> = mountinfo
-        .split(|b| *b == b'\n')
-        .filter_map(|line| {
-            let mut fields = line.split(|b| *b == b' ');
-            let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-            let device = fields.nth(1)?;
-            Some((id, device, unescape(fields.nth(1)?)))
-        })
-        .collect();
-    let place = mountpoint.as_os_str().as_bytes();
-    let Some(device) = all.iter().rev().find(|(_, _, at)| at == place).map(|(_, d, _)| *d) else {
+fn mounts_of(all: &[MountInfo], mountpoint: &Path) -> HashMap<u64, bool> {
+    let Some(ours) = all.iter().rfind(|m| m.point == mountpoint) else {
         return HashMap::new();
     };
-    all.iter().map(|(id, d, _)| (*id, *d == device)).collect()
-}
-
-/// Undoes the kernel's `\040` and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    out
+    all.iter().map(|m| (m.id, m.device == ours.device)).collect()
 }
 
 /// What a file of `/proc/PID/fdinfo` tells.
@@ -393,6 +367,32 @@ mod tests {
     }
 
     #[test]
+    fn knows_a_program_whose_name_is_no_utf_8() {
+        use std::os::unix::process::ExitStatusExt;
+        let dir = tempfile::tempdir().unwrap();
+        // The kernel cuts names after 15 bytes, if need be in the middle of a letter.
+        let path = dir.path().join("ein-sehr-langeé");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let system = System::default();
+        let mut child = std::process::Command::new(&path).arg("30").spawn().unwrap();
+        // Our wait for the exec may end just before it has set the name.
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(5));
+        let known = (0..400).find_map(|_| {
+            pause();
+            system.of_thread(child.id()).filter(|p| p.program.starts_with("ein"))
+        });
+        child.kill().unwrap();
+        let killed = (0..400).any(|_| {
+            pause();
+            system.exiting(child.id()) == Exit::Killed
+        });
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        let known = known.expect("a process");
+        assert_eq!((known.id.pid, known.program.as_str()), (child.id(), "ein-sehr-lange\u{fffd}"));
+        assert!(known.session > 0 && killed);
+    }
+
+    #[test]
     fn a_thread_is_its_process() {
         let system = System::default();
         let tid = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
@@ -440,8 +440,9 @@ mod tests {
             40 1 0:50 / /a\\040b rw shared:1 - fuse.x x rw\n\
             41 1 0:51 / /a\\040b rw shared:1 - fuse.x x rw\n\
             42 1 0:51 / /bind rw shared:1 - fuse.x x rw\n";
-        let mounts = mounts_of(text, Path::new("/a b"));
+        let all = mountinfo::parse(text);
+        let mounts = mounts_of(&all, Path::new("/a b"));
         assert_eq!([21, 40, 41, 42].map(|id| mounts[&id]), [false, false, true, true]);
-        assert!(mounts_of(text, Path::new("/nowhere")).is_empty());
+        assert!(mounts_of(&all, Path::new("/nowhere")).is_empty());
     }
 }
