@@ -132,6 +132,12 @@ impl Live {
         self.shown.read().slots[place(doc)].waits()
     }
 
+    /// A process that holds `missions.lock`, or a descendant of it, has read `version` while rows
+    /// waited for the lock: it may make rows of what it has read there.
+    pub fn read_by_holder(&self, version: Arc<Version>) {
+        *self.read_by_holder.lock() = Some(version);
+    }
+
     fn anything_left(&self) -> bool {
         self.half_way_since.lock().is_some()
             || self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
@@ -150,7 +156,7 @@ impl Live {
             written: request.written,
             current: &slot.version.state,
             outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < slot.outside),
-            rows: (request.under_their_lock && slot.waits()).then_some(&slot.rows),
+            rows: request.under_their_lock.then_some(&slot.rows),
         };
         self.documents[place(slot.version.doc)].plan(&save, cx)
     }
@@ -173,7 +179,9 @@ impl Live {
         let free = !self.documents[place(doc)].under_missions_lock();
         let rows = free || gate.has_missions_lock() || under_their_lock;
         let saved = work.change(gate.conn(), doc, plan, cause, rows)?;
-        if rows {
+        // The holder of the lock may replace all rows once more: what waits stays out of its way
+        // as long as nothing of its own has to be written.
+        if rows && (!under_their_lock || gate.has_missions_lock() || saved.changed) {
             work.settle(gate.conn(), doc)?;
         }
         Ok(saved)
