@@ -12,7 +12,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::absent::Absent;
 pub use self::history::BlamedLine;
@@ -109,6 +109,8 @@ pub struct Live {
     half_way_since: Mutex<Option<Instant>>,
     /// The newest version with waiting rows that the holder of `missions.lock` has read.
     read_by_holder: Mutex<Option<Arc<Version>>>,
+    /// A save has just had to leave its rows for later.
+    rows_wait: (Mutex<bool>, Condvar),
 }
 
 impl Live {
@@ -148,6 +150,7 @@ impl Live {
             listener,
             half_way_since: Mutex::default(),
             read_by_holder: Mutex::default(),
+            rows_wait: Default::default(),
         };
         live.current(DocId::Missions)?;
         Ok(live)
