@@ -112,6 +112,10 @@ impl Document for Missions {
         DocId::Missions
     }
 
+    fn schema(&self) -> &'static str {
+        include_str!("shared.sql")
+    }
+
     fn fresh(&self) -> State {
         Arc::new(plan::read(FRESH, self.nested == NestedBullets::Item))
     }

@@ -358,6 +358,11 @@ impl<'a> Refresh<'a> {
                         met.push(("text", m.text.clone(), t.text.clone()));
                     }
                     m.text.clone_from(&t.text);
+                    let said = |c: &String| m.text.ends_with(&format!("[{c}]"));
+                    if m.times.cause.as_ref().is_some_and(said) {
+                        // Their clean-up has made text of it.
+                        m.times.cause = None;
+                    }
                     shown = true;
                 }
                 let columns = [

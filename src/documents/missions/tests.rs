@@ -1022,3 +1022,32 @@ fn rows_that_the_holder_read_in_the_mount_are_those_that_wait() {
     live.check();
     assert_eq!(live.rows(), ["pending:a", "pending:waits", "pending:waits"]);
 }
+
+#[test]
+fn a_cause_that_another_program_made_text_is_not_shown_twice() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## Pending\n\n## Failed\n- bad ❌ (2026-07-01 10:00) [aborted]\n");
+    let no = live.no("bad");
+    live.sql("UPDATE missions SET text = text || ' [aborted]'");
+    live.replace_all();
+    assert!(live.refresh());
+    assert_eq!(live.text().matches("[aborted]").count(), 1, "{}", live.text());
+    assert_eq!(live.no("bad [aborted]"), no);
+}
+
+#[test]
+fn the_file_counts_as_imported_once() {
+    let conn = Connection::open_in_memory().unwrap();
+    conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
+    let marks = || -> Vec<String> {
+        let mut q = conn.prepare("SELECT key || '=' || value FROM meta").unwrap();
+        q.query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let doc = Missions::default();
+    conn.execute_batch(doc.schema()).unwrap();
+    assert_eq!(marks().len(), 1);
+    assert!(marks()[0].starts_with("initialized_at=20"), "{:?}", marks());
+    conn.execute("UPDATE meta SET value = '2026-07-01T09:00'", []).unwrap();
+    conn.execute_batch(doc.schema()).unwrap();
+    assert_eq!(marks(), ["initialized_at=2026-07-01T09:00"]);
+}
