@@ -337,6 +337,7 @@ fn fdinfo(text: &str) -> Option<Info> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;

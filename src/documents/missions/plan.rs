@@ -32,9 +32,8 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
                      keep the headers, such as \"## Pending\"",
                 ));
             }
-            if let Some(rows) = p.exported(text) {
-                let save = Save { seen: save.rows, outside_since_seen: true, ..*save };
-                return Planner { save: &save, current, now: &now }.whole(text, rows);
+            if let Some(rows) = p.exported(text, seen) {
+                return Ok(p.nothing(rows.clone()));
             }
             match seen {
                 Some(seen) => p.whole(text, seen),
@@ -66,13 +65,20 @@ impl Planner<'_> {
         }
     }
 
-    /// The rows, when the text shows exactly them and the current version is another one: the
-    /// writer, who holds `missions.lock`, has seen them and not what waits for it (R9).
-    fn exported(&self, text: &str) -> Option<&MissionsState> {
-        let rows = self.save.rows.and_then(MissionsState::of).filter(|r| !self.is_current(r))?;
-        let same = match compare(rows, text, start_of(text, rows), self.now) {
+    /// The rows, when the text is a rendering of exactly them by a writer that has not seen the
+    /// current version of the text: it read the rows, whatever it read in the mount before, and
+    /// its order, spelling and missing comments say nothing (R9). What waits for
+    /// `missions.lock` is not among the rows and was not seen.
+    fn exported(&self, text: &str, seen: Option<&MissionsState>) -> Option<&State> {
+        let stale = seen.is_none_or(|s| !self.is_current(s));
+        let rows = self
+            .save
+            .rows
+            .filter(|r| stale && !pristine(self.current) || !self.is_current_state(r))?;
+        let known = MissionsState::of(rows)?;
+        let same = match compare(known, text, start_of(text, known), self.now) {
             None => true,
-            Some(c) => strays(rows, rows, &c) == Some(0),
+            Some(c) => strays(known, known, &c) == Some(0),
         };
         same.then_some(rows)
     }

@@ -37,12 +37,14 @@ pub struct Outcome {
 }
 
 /// Compares `rows` with `base` and carries the differences over to `last`. New rows that are
-/// `known` get the ids that they have there.
+/// `known` get the ids that they have there. `read`: see
+/// [`crate::documents::Document::refresh_after_read`].
 pub fn refresh(
     rows: Vec<Row>,
     nested_items: bool,
     base: &MissionsState,
     last: &MissionsState,
+    read: Option<&MissionsState>,
     now: Stamp,
     known: Given,
 ) -> Outcome {
@@ -51,6 +53,9 @@ pub fn refresh(
     r.state.nested_items = nested_items;
     if !r.unchanged() {
         r.match_rows();
+        if let Some(read) = read {
+            r.match_waiting(read);
+        }
         r.carry_over();
     }
     r.finish(last)
@@ -92,16 +97,16 @@ pub(super) struct Refresh<'a> {
     pub(super) of_row: Vec<Option<usize>>,
     /// Item -> row.
     pub(super) of_item: Vec<Option<usize>>,
-    last: &'a MissionsState,
+    pub(super) last: &'a MissionsState,
     same: bool,
     state: MissionsState,
     batch: Batch,
     overlaps: Vec<Overlap>,
     tally: Tally,
     /// Row -> identity in the next version.
-    ids: Vec<Option<Ident>>,
+    pub(super) ids: Vec<Option<Ident>>,
     known: Given,
-    given: Given,
+    pub(super) given: Given,
     now: Stamp,
 }
 
@@ -269,6 +274,7 @@ impl<'a> Refresh<'a> {
                         self.put(&mut place, section, e);
                     }
                 }
+                (None, _) if self.ids[r].is_some() => {}
                 (None, _) => {
                     let entry = self.fresh(r);
                     self.tally.count(None, Some(&entry));
@@ -376,6 +382,11 @@ impl<'a> Refresh<'a> {
                         met.push(("text", m.text.clone(), t.text.clone()));
                     }
                     m.text.clone_from(&t.text);
+                    let said = |c: &String| m.text.ends_with(&format!("[{c}]"));
+                    if m.times.cause.as_ref().is_some_and(said) {
+                        // Their clean-up has made text of it.
+                        m.times.cause = None;
+                    }
                     shown = true;
                 }
                 let columns = [
