@@ -11,6 +11,8 @@ use crate::documents::live::Live;
 /// How often handles are looked at for appends that are due, and rows that wait for
 /// `missions.lock` are tried again.
 const TICK: Duration = Duration::from_millis(50);
+/// How often rows that wait are tried while they do: the lock may be free for moments only.
+const TRY: Duration = Duration::from_millis(1);
 /// How long committed work may wait for the device (R8: about a second).
 const SYNC: Duration = Duration::from_millis(700);
 /// Time between two rounds of housekeeping.
@@ -37,6 +39,15 @@ impl Background {
                 log::debug!("rows still wait: {e}");
             }
             tick();
+        })?;
+        let settling = Arc::clone(live);
+        background.every("rows", TRY, move || {
+            if settling.await_waiting(TICK)
+                && settling.lock_is_free()
+                && let Err(e) = settling.settle()
+            {
+                log::debug!("rows still wait: {e}");
+            }
         })?;
         let syncing = Arc::clone(live);
         background.every("sync", SYNC, move || {

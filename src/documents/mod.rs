@@ -149,6 +149,21 @@ pub trait Document: Send + Sync + 'static {
         cx: &Context,
     ) -> Result<Refreshed, StoreError>;
 
+    /// The same after a program that holds `missions.lock` has read `read`, a version with
+    /// changes that wait for the lock: it may have made rows of what it read there, and these
+    /// are the same missions (R9).
+    fn refresh_after_read(
+        &self,
+        conn: &Connection,
+        base: &State,
+        last: &State,
+        read: &State,
+        cx: &Context,
+    ) -> Result<Refreshed, StoreError> {
+        let _ = read;
+        self.refresh(conn, base, last, cx)
+    }
+
     /// What the save changes, or why it is refused. Pure; cost by the size of the change once
     /// the texts have been compared. A `Fragment` costs by its own size.
     fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal>;

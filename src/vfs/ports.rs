@@ -17,6 +17,12 @@ pub trait Documents: Send + Sync {
     fn current(&self, doc: DocId) -> std::result::Result<Arc<Version>, StoreError>;
     /// The version current at the last look, without asking.
     fn cached(&self, doc: DocId) -> Arc<Version>;
+    /// Rows of this document wait for `missions.lock`.
+    fn waits(&self, _doc: DocId) -> bool {
+        false
+    }
+    /// The holder of `missions.lock` has read this version while rows waited.
+    fn read_by_holder(&self, _version: Arc<Version>) {}
     /// Commits a save or says why not. May block as long as a commit takes.
     fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError>;
     /// Makes everything that was committed survive power loss (R8).
@@ -50,6 +56,12 @@ impl Documents for Live {
     }
     fn cached(&self, doc: DocId) -> Arc<Version> {
         Live::cached(self, doc)
+    }
+    fn waits(&self, doc: DocId) -> bool {
+        Live::waits(self, doc)
+    }
+    fn read_by_holder(&self, version: Arc<Version>) {
+        Live::read_by_holder(self, version);
     }
     fn save(&self, request: SaveRequest<'_>) -> std::result::Result<Saved, SaveError> {
         Live::save(self, request)

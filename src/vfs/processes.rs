@@ -6,14 +6,17 @@
 //! zero). No lock of ours is held meanwhile.
 
 use std::collections::HashMap;
-use std::fs;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{CWD, Mode, OFlags, RawDir};
+use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::mountinfo::{self, MountInfo};
-use crate::model::proc_text;
 
 /// One process, never confused with a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -100,8 +103,31 @@ struct Status {
     zombie: bool,
 }
 
+/// Room for most files of `/proc`.
+const PAGE: usize = 4096;
+
+/// The text of a file of `/proc`. As a rule one read is enough: `read_to_string` would start with
+/// a few bytes and ask again and again.
+fn text(dir: impl AsFd, name: impl Arg) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(dir, name, flags, Mode::empty()).ok()?;
+    let mut text = Vec::with_capacity(PAGE);
+    loop {
+        match rustix::io::read(&fd, spare_capacity(&mut text)) {
+            // The end, told or to be seen from what is left of the room.
+            Ok(0) => break,
+            Ok(_) if text.len() < text.capacity() => break,
+            Ok(_) => text.reserve(PAGE),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    // Names may hold anything.
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn status(pid: u32) -> Option<Status> {
-    let text = proc_text(format!("/proc/{pid}/status")).ok()?;
+    let text = text(CWD, format!("/proc/{pid}/status"))?;
     let field = |name: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next().map(str::to_owned)
@@ -122,8 +148,16 @@ fn identify(pid: u32) -> Option<ProcId> {
     Some(ProcId { pid, ident })
 }
 
+/// The session id of a process, 0 when its leader is in another pid namespace. Unlike reading
+/// `status` this is one cheap call.
+fn session(pid: u32) -> Option<u32> {
+    let pid = i32::try_from(pid).ok()?;
+    // SAFETY: a call with a number only.
+    u32::try_from(unsafe { libc::getsid(pid) }).ok()
+}
+
 fn comm(pid: u32) -> String {
-    let name = proc_text(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = text(CWD, format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
 }
 
@@ -142,10 +176,17 @@ impl System {
         if identify(id.pid) != Some(id) {
             return Vec::new();
         }
-        let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
+        let (path, flags) = (format!("/proc/{}/fdinfo", id.pid), OFlags::RDONLY | OFlags::CLOEXEC);
+        let dir = rustix::fs::openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty());
+        let Ok(dir) = dir else { return Vec::new() };
+        let mut names = [MaybeUninit::uninit(); PAGE];
+        let mut names = RawDir::new(&dir, &mut names);
         let mut found = Vec::new();
-        for entry in dir.flatten() {
-            let Ok(text) = proc_text(entry.path()) else { continue };
+        while let Some(Ok(entry)) = names.next() {
+            if entry.file_name().to_bytes().starts_with(b".") {
+                continue;
+            }
+            let Some(text) = text(&dir, entry.file_name()) else { continue };
             if let Some(info) = fdinfo(&text)
                 && inos.contains(&info.ino)
                 && mount(info.mount)
@@ -191,6 +232,13 @@ impl Processes for System {
         if tid == 0 {
             return None;
         }
+        // A pidfd is had of whole processes only: this thread is the one that stands for its own.
+        if let Some(id) = identify(tid)
+            && let Some(ancestors) = self.families.lock().get(&id).cloned()
+            && let Some(session) = session(tid)
+        {
+            return Some(Process { id, ancestors, session, program: comm(tid) });
+        }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
         let program = comm(id.pid);
@@ -199,11 +247,11 @@ impl Processes for System {
     }
 
     fn exiting(&self, tid: u32) -> Exit {
-        let Ok(statm) = proc_text(format!("/proc/{tid}/statm")) else { return Exit::No };
+        let Some(statm) = text(CWD, format!("/proc/{tid}/statm")) else { return Exit::No };
         if statm.split_whitespace().any(|n| n != "0") {
             return Exit::No;
         }
-        let code = proc_text(format!("/proc/{tid}/stat")).ok().and_then(|text| {
+        let code = text(CWD, format!("/proc/{tid}/stat")).and_then(|text| {
             // The name in parentheses may hold anything; exit_code is field 52, the last.
             let (_, rest) = text.rsplit_once(')')?;
             rest.split_whitespace().nth(49)?.parse::<u32>().ok()
@@ -289,6 +337,7 @@ fn fdinfo(text: &str) -> Option<Info> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;

@@ -121,7 +121,16 @@ impl Tree {
         if let (Some(process), Some((version, _))) = (&process, &state.reading) {
             self.seen.looked(process, h.view, version);
         }
-        Ok(serve(h, &mut state, offset, size, self.now()))
+        let version = state.reading.as_ref().map(|(version, _)| version.clone());
+        let bytes = serve(h, &mut state, offset, size, self.now());
+        drop(state);
+        if let (Some(process), Some(version)) = (process, version)
+            && self.docs.waits(version.doc)
+            && self.family_holds_missions_lock(process.id)
+        {
+            self.docs.read_by_holder(version);
+        }
+        Ok(bytes)
     }
 
     /// Makes sure that the handle has the version that a read from `offset` returns: the one in

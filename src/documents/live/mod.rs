@@ -12,7 +12,7 @@ mod work;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::absent::Absent;
 pub use self::history::BlamedLine;
@@ -107,6 +107,10 @@ pub struct Live {
     listener: RwLock<Option<Listener>>,
     /// Since when a change by the holder of `missions.lock` is kept back.
     half_way_since: Mutex<Option<Instant>>,
+    /// The newest version with waiting rows that the holder of `missions.lock` has read.
+    read_by_holder: Mutex<Option<Arc<Version>>>,
+    /// A save has just had to leave its rows for later.
+    rows_wait: (Mutex<bool>, Condvar),
 }
 
 impl Live {
@@ -136,9 +140,18 @@ impl Live {
         });
         let shown = RwLock::new(Shown { slots, generation: 0, inside: false });
         let (recent, listener) = (Mutex::default(), RwLock::default());
-        let (cursor, half_way_since) = (Mutex::default(), Mutex::default());
-        let live =
-            Live { store, documents, clock, shown, recent, cursor, listener, half_way_since };
+        let live = Live {
+            store,
+            documents,
+            clock,
+            shown,
+            recent,
+            cursor: Mutex::default(),
+            listener,
+            half_way_since: Mutex::default(),
+            read_by_holder: Mutex::default(),
+            rows_wait: Default::default(),
+        };
         live.current(DocId::Missions)?;
         Ok(live)
     }

@@ -1,6 +1,7 @@
 //! Saves: the one way in which a document changes through us (R2, R3).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
@@ -127,9 +128,31 @@ impl Live {
         }
     }
 
+    /// Blocks until rows wait for `missions.lock`, or for `limit`. Whether they do.
+    pub fn await_waiting(&self, limit: Duration) -> bool {
+        let mut news = self.rows_wait.0.lock();
+        if !*news && !self.anything_waits() {
+            self.rows_wait.1.wait_for(&mut news, limit);
+        }
+        *news = false;
+        drop(news);
+        self.anything_waits()
+    }
+
+    /// Whether rows may be written now: nobody else holds `missions.lock`.
+    pub fn lock_is_free(&self) -> bool {
+        !self.lock_is_held()
+    }
+
     /// Rows of this document wait for `missions.lock`.
     pub fn waits(&self, doc: DocId) -> bool {
         self.shown.read().slots[place(doc)].waits()
+    }
+
+    /// A process that holds `missions.lock`, or a descendant of it, has read `version` while rows
+    /// waited for the lock: it may make rows of what it has read there.
+    pub fn read_by_holder(&self, version: Arc<Version>) {
+        *self.read_by_holder.lock() = Some(version);
     }
 
     fn anything_left(&self) -> bool {
@@ -150,7 +173,7 @@ impl Live {
             written: request.written,
             current: &slot.version.state,
             outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < slot.outside),
-            rows: (request.under_their_lock && slot.waits()).then_some(&slot.rows),
+            rows: request.under_their_lock.then_some(&slot.rows),
         };
         self.documents[place(slot.version.doc)].plan(&save, cx)
     }
@@ -173,8 +196,13 @@ impl Live {
         let free = !self.documents[place(doc)].under_missions_lock();
         let rows = free || gate.has_missions_lock() || under_their_lock;
         let saved = work.change(gate.conn(), doc, plan, cause, rows)?;
+        // Programs export as the last thing before they let go of the lock: what waits becomes
+        // rows then, before the next holder reads them.
         if rows {
             work.settle(gate.conn(), doc)?;
+        } else {
+            *self.rows_wait.0.lock() = true;
+            self.rows_wait.1.notify_all();
         }
         Ok(saved)
     }

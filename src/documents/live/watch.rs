@@ -115,7 +115,7 @@ impl Live {
         Ok(published || half_way)
     }
 
-    fn lock_is_held(&self) -> bool {
+    pub(super) fn lock_is_held(&self) -> bool {
         !self.store.read_only() && self.store.missions_lock_is_theirs().unwrap_or(false)
     }
 

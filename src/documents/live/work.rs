@@ -125,7 +125,14 @@ impl<'l> Work<'l> {
         let slot = self.slot(doc);
         let waits = slot.waits();
         let (rows, last) = (slot.rows.clone(), slot.version.state.clone());
-        let found = kind.refresh(conn, &rows, &last, &self.cx)?;
+        let read = match waits {
+            true => self.live.read_by_holder.lock().clone().filter(|v| v.doc == doc),
+            false => None,
+        };
+        let found = match read {
+            Some(read) => kind.refresh_after_read(conn, &rows, &last, &read.state, &self.cx)?,
+            None => kind.refresh(conn, &rows, &last, &self.cx)?,
+        };
         // While ours wait, the rows are a version of their own.
         let rows = match waits {
             true => Some(kind.refresh(conn, &rows, &rows, &self.cx)?),

@@ -277,6 +277,9 @@ impl Merger<'_> {
         let Some(loc) = self.sides.locate(old, at) else {
             // Removed by somebody else: a change brings it back, a mere look does not.
             if state_change || (old.is_item() && old.kind != new.kind) {
+                if let Some(there) = self.there_already(new) {
+                    return there;
+                }
                 return self.place(new.clone(), Some(old));
             }
             return new.clone();
@@ -317,14 +320,9 @@ impl Merger<'_> {
     /// A written entry that was not in the seen version.
     fn added(&mut self, new: &Arc<Entry>) -> Arc<Entry> {
         if !new.is_blank()
-            && let Some(loc) = self.news.get_mut(&addition_key(new)).and_then(VecDeque::pop_front)
-            && let Some(now) = self.sides.current.at(loc)
+            && let Some(there) = self.there_already(new)
         {
-            // The same addition by both.
-            let mut same = new.clone();
-            Arc::make_mut(&mut same).id = now.id;
-            self.anchor(loc);
-            return same;
+            return there;
         }
         if self.export && !new.is_item() {
             let mut layout = new.clone();
@@ -335,6 +333,15 @@ impl Merger<'_> {
         let id = self.ids.fresh_id(&entry.kind);
         Arc::make_mut(&mut entry).id = id;
         self.place(entry, None)
+    }
+
+    /// The same addition by somebody else.
+    fn there_already(&mut self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
+        let loc = self.news.get_mut(&addition_key(new)).and_then(VecDeque::pop_front)?;
+        let mut same = new.clone();
+        Arc::make_mut(&mut same).id = self.sides.current.at(loc)?.id;
+        self.anchor(loc);
+        Some(same)
     }
 
     /// Inserts at the cursor, or at the end of its section when the cursor is elsewhere.

@@ -13,6 +13,7 @@ mod insert;
 mod marker;
 mod matching;
 mod merge;
+mod numbers;
 mod parse;
 mod plan;
 mod refresh;
@@ -74,11 +75,46 @@ impl Missions {
             reason: "a version of another document where missions were expected".to_owned(),
         })
     }
+
+    fn compare_rows(
+        &self,
+        conn: &Connection,
+        base: &State,
+        last: &State,
+        read: Option<&State>,
+        cx: &Context,
+    ) -> Result<Refreshed, StoreError> {
+        let (base_state, last_state) = (self.state(base)?, self.state(last)?);
+        let nested = match self.nested {
+            NestedBullets::Auto => rows::shared_with_koan(conn)?,
+            NestedBullets::Item => true,
+            NestedBullets::Text => false,
+        };
+        let waiting = !Arc::ptr_eq(base, last);
+        let known = self.given.lock().take().filter(|(b, _)| !waiting && Arc::ptr_eq(b, base));
+        let known = known.map(|(_, given)| given).unwrap_or_default();
+        let rows = rows::read(conn)?;
+        let read = read.map(|s| self.state(s)).transpose()?;
+        let out = refresh::refresh(rows, nested, base_state, last_state, read, cx.now, known);
+        if waiting {
+            *self.given.lock() = Some((base.clone(), out.given));
+        }
+        Ok(Refreshed {
+            next: Arc::new(out.next),
+            changed: out.changed,
+            overlaps: out.overlaps,
+            summary: out.tally.summary(),
+        })
+    }
 }
 
 impl Document for Missions {
     fn id(&self) -> DocId {
         DocId::Missions
+    }
+
+    fn schema(&self) -> &'static str {
+        include_str!("shared.sql")
     }
 
     fn fresh(&self) -> State {
@@ -109,26 +145,18 @@ impl Document for Missions {
         last: &State,
         cx: &Context,
     ) -> Result<Refreshed, StoreError> {
-        let (base_state, last_state) = (self.state(base)?, self.state(last)?);
-        let nested = match self.nested {
-            NestedBullets::Auto => rows::shared_with_koan(conn)?,
-            NestedBullets::Item => true,
-            NestedBullets::Text => false,
-        };
-        let waiting = !Arc::ptr_eq(base, last);
-        let known = self.given.lock().take().filter(|(b, _)| !waiting && Arc::ptr_eq(b, base));
-        let known = known.map(|(_, given)| given).unwrap_or_default();
-        let rows = rows::read(conn)?;
-        let out = refresh::refresh(rows, nested, base_state, last_state, cx.now, known);
-        if waiting {
-            *self.given.lock() = Some((base.clone(), out.given));
-        }
-        Ok(Refreshed {
-            next: Arc::new(out.next),
-            changed: out.changed,
-            overlaps: out.overlaps,
-            summary: out.tally.summary(),
-        })
+        self.compare_rows(conn, base, last, None, cx)
+    }
+
+    fn refresh_after_read(
+        &self,
+        conn: &Connection,
+        base: &State,
+        last: &State,
+        read: &State,
+        cx: &Context,
+    ) -> Result<Refreshed, StoreError> {
+        self.compare_rows(conn, base, last, Some(read), cx)
     }
 
     fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
@@ -147,6 +175,14 @@ impl Document for Missions {
 
     fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
         (view == View::MissionsMd).then(|| archive::text(archive)).flatten()
+    }
+
+    fn lost(&self, before: &State, after: &State) -> bool {
+        let lines = |state| {
+            let state = MissionsState::of(state)?;
+            Some(state.slots.iter().map(|s| u64::from(s.core.lines)).sum::<u64>())
+        };
+        lines(after) < lines(before)
     }
 
     fn under_missions_lock(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::{Batch, Piece, assemble};
+use super::chunk::Slot;
 use super::compare::{Compared, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
@@ -31,9 +32,8 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
                      keep the headers, such as \"## Pending\"",
                 ));
             }
-            if let Some(rows) = p.exported(text) {
-                let save = Save { seen: save.rows, outside_since_seen: true, ..*save };
-                return Planner { save: &save, current, now: &now }.whole(text, rows);
+            if let Some(rows) = p.exported(text, seen) {
+                return Ok(p.nothing(rows.clone()));
             }
             match seen {
                 Some(seen) => p.whole(text, seen),
@@ -65,13 +65,20 @@ impl Planner<'_> {
         }
     }
 
-    /// The rows, when the text shows exactly them and the current version is another one: the
-    /// writer, who holds `missions.lock`, has seen them and not what waits for it (R9).
-    fn exported(&self, text: &str) -> Option<&MissionsState> {
-        let rows = self.save.rows.and_then(MissionsState::of).filter(|r| !self.is_current(r))?;
-        let same = match compare(rows, text, start_of(text, rows), self.now) {
+    /// The rows, when the text is a rendering of exactly them by a writer that has not seen the
+    /// current version of the text: it read the rows, whatever it read in the mount before, and
+    /// its order, spelling and missing comments say nothing (R9). What waits for
+    /// `missions.lock` is not among the rows and was not seen.
+    fn exported(&self, text: &str, seen: Option<&MissionsState>) -> Option<&State> {
+        let stale = seen.is_none_or(|s| !self.is_current(s));
+        let rows = self
+            .save
+            .rows
+            .filter(|r| stale && !pristine(self.current) || !self.is_current_state(r))?;
+        let known = MissionsState::of(rows)?;
+        let same = match compare(known, text, start_of(text, known), self.now) {
             None => true,
-            Some(c) => strays(rows, rows, &c) == Some(0),
+            Some(c) => strays(known, known, &c) == Some(0),
         };
         same.then_some(rows)
     }
@@ -258,7 +265,7 @@ pub fn believe(text: &str, near: &MissionsState, now: &str) -> MissionsState {
 /// A text as the first version of its kind, numbered from 1.
 pub fn read(text: &str, nested_items: bool) -> MissionsState {
     let mut state = MissionsState {
-        slots: Arc::new([]),
+        slots: Vec::new().into(),
         next_no: 1,
         next_line: 1,
         nested_items,
@@ -358,12 +365,16 @@ fn same_missions(a: &MissionsState, b: &MissionsState) -> bool {
 
 /// Whether the slots of `next` that `current` does not have, read as text, give their entries.
 fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
+    let same = |(a, b): &(&Slot, &Slot)| Arc::ptr_eq(&a.core, &b.core);
+    let (a, b) = (&current.slots[..], &next.slots[..]);
+    let head = a.iter().zip(b).take_while(same).count();
+    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(same).count();
     let old: std::collections::HashSet<_> =
-        current.slots.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let changed =
-        |i: usize| next.slots.get(i).is_some_and(|s| !old.contains(&Arc::as_ptr(&s.core)));
-    let mut i = 0;
-    while i < next.slots.len() {
+        a[head..a.len() - tail].iter().map(|s| Arc::as_ptr(&s.core)).collect();
+    let mid = head..b.len() - tail;
+    let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
+    let mut i = head.saturating_sub(1);
+    while i < mid.end {
         if !changed(i) && !changed(i + 1) {
             i += 1;
             continue;

@@ -2,11 +2,14 @@
 //! text and order; the id only breaks ties).
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::entry::{Kind, Section, clean};
-use super::refresh::{Item, Refresh};
+use super::merge::{Ident, ident};
+use super::numbers::{Numbers, with_room};
+use super::refresh::{Item, Refresh, Table, row_of};
 use super::rows::Row;
+use super::tree::MissionsState;
 use crate::text::similarity;
 
 /// Renamed: at least this much alike.
@@ -44,23 +47,71 @@ impl Refresh<'_> {
             self.by_id(|_, _| true);
         }
         self.alike();
+        self.moved_with_a_tag();
+    }
+
+    /// Rows that are none of `base` and that the program which put them has read in the mount,
+    /// where they wait for it to let go of `missions.lock`.
+    pub(super) fn match_waiting(&mut self, read: &MissionsState) {
+        let ours: HashSet<Ident> = self.items.iter().map(|i| ident(&i.entry)).collect();
+        let last: HashSet<Ident> = self.last.entries().map(|e| ident(e)).collect();
+        let mut waiting: HashMap<(Section, String), VecDeque<Ident>> = HashMap::new();
+        for e in read.entries().filter(|e| e.is_item()) {
+            let id = ident(e);
+            if last.contains(&id) && !ours.contains(&id) {
+                let key = (e.section, key_text(&e.kind).into_owned());
+                waiting.entry(key).or_default().push_back(id);
+            }
+        }
+        for (r, row) in self.rows.iter().enumerate() {
+            if self.of_row[r].is_some() || waiting.is_empty() {
+                continue;
+            }
+            let key = (row.section, key_text(&row.kind).into_owned());
+            if let Some(id) = waiting.get_mut(&key).and_then(VecDeque::pop_front) {
+                self.given.insert((row.section.table(), row.key.id), id.1);
+                self.ids[r] = Some(id);
+            }
+        }
+    }
+
+    /// Moved to another state and marked at the end of the text, as programs do when they give
+    /// a mission up.
+    fn moved_with_a_tag(&mut self) {
+        let items: Vec<usize> =
+            (0..self.items.len()).filter(|i| self.of_item[*i].is_none()).collect();
+        let left = |r: &usize| self.of_row[*r].is_none() && self.rows[*r].section.state().is_some();
+        let rows: Vec<usize> = (0..self.rows.len()).filter(left).collect();
+        if items.len() * rows.len() > PAIRS {
+            return;
+        }
+        for r in rows {
+            let text = key_text(&self.rows[r].kind);
+            let tagged = |i: &usize| {
+                let old = &self.items[*i].entry;
+                let tag = text.strip_prefix(&*key_text(&old.kind));
+                self.of_item[*i].is_none()
+                    && old.section.state().is_some()
+                    && tag.is_some_and(|t| t.starts_with(" [") && t.ends_with(']'))
+            };
+            if let Some(i) = items.iter().copied().find(tagged) {
+                self.pair(r, i);
+            }
+        }
     }
 
     /// Pairs leftovers of the same table and row id when `want` holds.
     fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
-        let by_id: HashMap<(&str, i64), usize> = self
-            .items
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.of_item[*i].is_none())
-            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
-            .collect();
+        let left = self.of_item.iter().filter(|i| i.is_none()).count();
+        let mut by_id: Numbers<(Table, i64), usize> = with_room(left);
+        let items = self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none());
+        by_id.extend(items.filter_map(|(i, it)| Some((it.row()?, i))));
         let mut pairs = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             if self.of_row[r].is_some() {
                 continue;
             }
-            if let Some(&i) = by_id.get(&(row.section.table(), row.key.id))
+            if let Some(&i) = by_id.get(&row_of(row.section, row.key.id))
                 && want(row, &self.items[i])
             {
                 pairs.push((r, i));

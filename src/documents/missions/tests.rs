@@ -905,3 +905,156 @@ fn times_that_are_none_stay_in_their_columns() {
         assert_eq!(live.column("queued_at", &format!("quite odd {n}")).as_deref(), Some(*t));
     }
 }
+
+/// What the exporting program writes: rows as it renders them, no comments.
+fn rendered(live: &Live) -> String {
+    let mut out = "# Missions\n\n## CI\n\n".to_owned();
+    for (state, title) in [
+        ("pending", "Pending"),
+        ("in_progress", "In Progress"),
+        ("done", "Done"),
+        ("failed", "Failed"),
+    ] {
+        out += &format!("## {title}\n");
+        for row in live.rows() {
+            if let Some(text) = row.strip_prefix(&format!("{state}:")) {
+                out += &format!("- {text} ⏳(2026-07-01T09:00)\n");
+            }
+        }
+        out.push('\n');
+    }
+    format!("{}\n", out.trim_end())
+}
+
+#[test]
+fn an_export_under_the_lock_is_no_change_whatever_its_writer_read_before() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## Pending\n# a comment\n- ed64x by editor\n- other\n\n## Done\n");
+    let seen = live.state.clone();
+    live.append("- ed67x by editor\n");
+    live.sql("DELETE FROM missions WHERE text = 'ed64x by editor'");
+    assert!(live.refresh());
+    let export = rendered(&live);
+    for seen in [Some(&seen), None] {
+        let cx = live.cx();
+        let current = live.state.clone();
+        let save = Save {
+            view: View::MissionsMd,
+            seen,
+            written: Written::Whole(export.as_bytes()),
+            current: &current,
+            outside_since_seen: true,
+            rows: Some(&current),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        assert!(Arc::ptr_eq(&plan.next, &current), "{}", text_of(&plan.next));
+    }
+    // Without the lock nothing doubles either.
+    live.save(Some(&seen), Written::Whole(export.as_bytes()), true).unwrap();
+    assert_eq!(live.rows(), ["pending:other", "pending:ed67x by editor"]);
+    assert!(live.text().contains("# a comment\n"), "{}", live.text());
+}
+
+#[test]
+fn a_save_by_the_holder_of_the_lock_who_has_seen_the_text_counts_whole() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## Pending\n# a comment\n- a\n- b\n\n## Done\n");
+    let cx = live.cx();
+    let current = live.state.clone();
+    let save = Save {
+        view: View::MissionsMd,
+        seen: Some(&current),
+        written: Written::Whole(b"# Missions\n\n## Pending\n- b\n- a\n\n## Done\n"),
+        current: &current,
+        outside_since_seen: false,
+        rows: Some(&current),
+    };
+    let plan = live.doc.plan(&save, &cx).unwrap();
+    assert_eq!(text_of(&plan.next), "# Missions\n\n## Pending\n- b\n- a\n\n## Done\n");
+}
+
+#[test]
+fn a_mission_that_is_given_up_with_a_tag_keeps_its_number() {
+    let mut live = Live::new();
+    live.edit(
+        "# Missions\n\n## Pending\n- a\n\n## In Progress\n- fix it\n- fix it all\n\n## Failed\n",
+    );
+    let (one, two) = (live.no("fix it"), live.no("fix it all"));
+    live.sql(
+        "UPDATE missions SET text = text || ' [flushed]', state = 'failed' WHERE text = 'fix it'",
+    );
+    live.replace_all();
+    assert!(live.refresh());
+    assert_eq!((live.no("fix it [flushed]"), live.no("fix it all")), (one, two));
+}
+
+#[test]
+fn rows_that_the_holder_read_in_the_mount_are_those_that_wait() {
+    let mut live = Live::new();
+    live.append("- a\n");
+    let base = live.state.clone();
+    // Two appends while somebody holds the lock; the holder reads after the first one.
+    let read = {
+        let cx = live.cx();
+        let save = Save {
+            view: View::MissionsMd,
+            seen: None,
+            written: Written::Fragment(b"- waits\n"),
+            current: &base,
+            outside_since_seen: false,
+            rows: None,
+        };
+        live.doc.plan(&save, &cx).unwrap().next
+    };
+    let last = {
+        let cx = live.cx();
+        let save = Save {
+            view: View::MissionsMd,
+            seen: None,
+            written: Written::Fragment(b"- waits\n"),
+            current: &read,
+            outside_since_seen: false,
+            rows: None,
+        };
+        live.doc.plan(&save, &cx).unwrap().next
+    };
+    // It makes rows of what it read.
+    live.replace_all();
+    live.sql("INSERT INTO missions (text, state, sequence) VALUES ('waits', 'pending', 9)");
+    let cx = live.cx();
+    let found = live.doc.refresh_after_read(&live.conn, &base, &last, &read, &cx).unwrap();
+    assert_eq!(text_of(&found.next).matches("- waits\n").count(), 2, "one read, one not");
+    let rows = live.doc.refresh(&live.conn, &base, &base, &cx).unwrap();
+    live.state = live.doc.apply(&live.conn, &rows.next, &found.next, &cx).unwrap();
+    live.check();
+    assert_eq!(live.rows(), ["pending:a", "pending:waits", "pending:waits"]);
+}
+
+#[test]
+fn a_cause_that_another_program_made_text_is_not_shown_twice() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## Pending\n\n## Failed\n- bad ❌ (2026-07-01 10:00) [aborted]\n");
+    let no = live.no("bad");
+    live.sql("UPDATE missions SET text = text || ' [aborted]'");
+    live.replace_all();
+    assert!(live.refresh());
+    assert_eq!(live.text().matches("[aborted]").count(), 1, "{}", live.text());
+    assert_eq!(live.no("bad [aborted]"), no);
+}
+
+#[test]
+fn the_file_counts_as_imported_once() {
+    let conn = Connection::open_in_memory().unwrap();
+    conn.execute_batch(include_str!("../../store/migrations/shared.sql")).unwrap();
+    let marks = || -> Vec<String> {
+        let mut q = conn.prepare("SELECT key || '=' || value FROM meta").unwrap();
+        q.query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let doc = Missions::default();
+    conn.execute_batch(doc.schema()).unwrap();
+    assert_eq!(marks().len(), 1);
+    assert!(marks()[0].starts_with("initialized_at=20"), "{:?}", marks());
+    conn.execute("UPDATE meta SET value = '2026-07-01T09:00'", []).unwrap();
+    conn.execute_batch(doc.schema()).unwrap();
+    assert_eq!(marks(), ["initialized_at=2026-07-01T09:00"]);
+}
