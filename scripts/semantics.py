@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 def tests():
     """All tests as `module::name`, with the name of the file or of its directory as module."""
     known = set()
-    for base in ("src", "mount-tests/tests", "mount-tests/src"):
+    for base in ("src", "tests", "mount-tests/tests", "mount-tests/src"):
         for file in (ROOT / base).rglob("*.rs"):
             text = file.read_text()
             module = file.stem if file.stem not in ("mod", "tests", "main") else file.parent.name
