@@ -484,6 +484,27 @@ fn adopt_is_repeated_after_an_interruption_at_any_step() {
 }
 
 #[test]
+fn what_was_removed_in_an_ejected_directory_stays_removed() {
+    let place = Place::new();
+    let dir = place.path("inst");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("missions.md"), "## Pending\n- one\n- two\n\nnote\n").unwrap();
+    fs::write(dir.join("config.yaml"), "a: 1\nb: 2 # two\n").unwrap();
+    for args in [["adopt", "inst"], ["eject", "inst"]] {
+        assert_eq!(ifs(&place, &args).code, 0);
+    }
+    let (missions, config) = ("## Pending\n- two\n\nnote\n", "b: 2 # two\n");
+    fs::write(dir.join("missions.md"), missions).unwrap();
+    fs::write(dir.join("config.yaml"), config).unwrap();
+    let out = ifs(&place, &["adopt", "inst"]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    let store = place.path("inst.store");
+    assert_eq!(fs::read_to_string(store.join("missions.md")).unwrap(), missions);
+    assert_eq!(fs::read_to_string(store.join("config.yaml")).unwrap(), config);
+    assert_eq!(rows(&store).len(), 1);
+}
+
+#[test]
 fn eject_is_repeated_after_an_interruption_at_any_step() {
     let place = Place::new();
     let (dir, store) = (place.path("inst"), place.path("inst.store"));

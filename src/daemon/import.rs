@@ -183,7 +183,8 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
     let path = instance.dir.join(view.name());
     let hash = sha256(bytes);
     let current = instance.live.current(view.doc())?;
-    if instance.store.exports()?.iter().any(|row| row.view == view && row.sha256 == hash) {
+    let exported = instance.store.exports()?.into_iter().find(|row| row.view == view);
+    if exported.as_ref().is_some_and(|row| row.sha256 == hash) {
         return Ok(How::Same);
     }
     if bytes.trim_ascii().is_empty() {
@@ -195,13 +196,18 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
         note(instance, view, hash, &current)?;
         return Ok(How::Same);
     }
-    let second_config = view == View::ConfigJson && !fresh && !database;
+    // After an `eject` the text that was written out is what the editor of the file has seen.
+    let written_out = match &exported {
+        Some(row) => instance.live.at(view.doc(), row.rev)?,
+        None => None,
+    };
+    let second_config = view == View::ConfigJson && !fresh && !database && written_out.is_none();
     if second_config {
         // Equal in content, see `config_pair`: the file stands for this version as it is.
         note(instance, view, hash, &current)?;
         return Ok(How::Same);
     }
-    if !fresh && view == View::MissionsMd && database && !newer {
+    if !fresh && view == View::MissionsMd && database && !newer && written_out.is_none() {
         let name = format!("{}.older", view.name());
         write_whole(&instance.dir, &name, bytes, Like { mode: 0o600, owner: None, mtime: None })?;
         return Ok(How::Older(name));
@@ -209,7 +215,7 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
     let request = SaveRequest {
         view,
         // A new document is what the file says, byte for byte; beside rows it only adds.
-        seen: fresh.then(|| Arc::clone(&current)),
+        seen: written_out.or_else(|| fresh.then(|| Arc::clone(&current))),
         written: Written::Whole(bytes),
         actor: Actor::this_process(Via::Import),
         stale: false,

@@ -18,7 +18,7 @@ use crate::model::{Reason, Refusal};
 pub(super) struct Rules<'a> {
     /// `config.schema.json`, if there is one.
     pub schema: Option<&'a Schema>,
-    /// `--config-version-limit`.
+    /// The newest `version` that is accepted, if there is a limit.
     pub version_limit: Option<i64>,
 }
 
