@@ -502,6 +502,11 @@ fn what_was_removed_in_an_ejected_directory_stays_removed() {
     assert_eq!(fs::read_to_string(store.join("missions.md")).unwrap(), missions);
     assert_eq!(fs::read_to_string(store.join("config.yaml")).unwrap(), config);
     assert_eq!(rows(&store).len(), 1);
+    // The database is still known as ours.
+    let out = ifs(&place, &["eject", "inst", "--purge"]);
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(!dir.join("missions.db").exists());
+    assert_eq!(fs::read_to_string(dir.join("missions.md")).unwrap(), missions);
 }
 
 #[test]

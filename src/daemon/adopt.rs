@@ -192,8 +192,10 @@ fn write_out(store: &Path) -> Result<Vec<writeout::TakenIn>> {
 }
 
 fn purge_tables(store: &Path) -> Result<()> {
-    let ours = Marker::read(store)?.is_some_and(|m| !m.foreign_database);
     let database = store.join(names::DATABASE);
+    // After an earlier `eject` only the database itself knows who made it.
+    let ours = Marker::read(store)?.is_some_and(|m| !m.foreign_database)
+        || (is_store(store) && Instance::look(store)?.store.claimed()?);
     if !ours {
         if copy::is_database(&database) {
             crate::store::upkeep::drop_own_tables(&database)?;

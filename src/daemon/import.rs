@@ -155,6 +155,9 @@ pub fn in_place(dir: &Path, from: Option<&Path>) -> Result<Imported> {
     let newer = newer_than_database(dir)?;
     marker.write(dir)?;
     let store = Store::create(dir)?;
+    if !marker.foreign_database {
+        store.claim()?;
+    }
     let mut files = Vec::new();
     // Before the documents are opened: they find the rows there.
     files.extend(quarantined(&store, dir)?);

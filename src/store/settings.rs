@@ -9,6 +9,7 @@ use super::{Retention, Store, StoreError};
 const AGE: &str = "retention:age-s";
 const COUNT: &str = "retention:count";
 const BYTES: &str = "retention:bytes";
+const OURS: &str = "database_is_ours";
 
 impl Store {
     /// How much history is kept: what was set in the store, else what the store was opened
@@ -34,6 +35,25 @@ impl Store {
                 retention.max_bytes = bytes;
             }
             Ok(retention)
+        })
+    }
+
+    /// Notes that the database was made by instancefs, for whoever removes it one day.
+    pub fn claim(&self) -> Result<(), StoreError> {
+        self.gate(|c| {
+            c.execute("INSERT OR IGNORE INTO ifs_meta (key, value) VALUES (?1, 1)", [OURS])?;
+            Ok(())
+        })
+    }
+
+    /// Whether [`Store::claim`] was called for this database.
+    pub fn claimed(&self) -> Result<bool, StoreError> {
+        if self.bare {
+            return Ok(false);
+        }
+        self.read(|c| {
+            let mut stmt = c.prepare_cached("SELECT 1 FROM ifs_meta WHERE key = ?1")?;
+            Ok(stmt.exists([OURS])?)
         })
     }
 
