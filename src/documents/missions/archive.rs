@@ -201,7 +201,8 @@ fn all(rest: &str) -> Result<Vec<Arc<Entry>>, String> {
         std::thread::available_parallelism().map_or(1, usize::from).min(8)
     };
     let parts = parts(rest, threads);
-    let read: Vec<Result<Vec<Arc<Entry>>, (usize, String)>> = std::thread::scope(|scope| {
+    type Piece = Result<Vec<Arc<Entry>>, (usize, String)>;
+    let read: Vec<Piece> = std::thread::scope(|scope| {
         let started: Vec<_> = parts[1..]
             .iter()
             .map(|part| {
