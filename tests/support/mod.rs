@@ -23,7 +23,19 @@ pub struct Place {
 impl Place {
     /// A new, empty one.
     pub fn new() -> Place {
-        let dir = tempfile::tempdir().unwrap();
+        Place::at(tempfile::tempdir().unwrap())
+    }
+
+    /// A new, empty one that every user can enter; TMPDIR may be private.
+    pub fn public() -> Place {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path(), mode).unwrap();
+        Place::at(dir)
+    }
+
+    fn at(dir: tempfile::TempDir) -> Place {
         let below = dir.path().canonicalize().unwrap();
         let (ended, wait) = mpsc::channel::<()>();
         std::thread::spawn(move || {
