@@ -909,9 +909,12 @@ fn times_that_are_none_stay_in_their_columns() {
 /// What the exporting program writes: rows as it renders them, no comments.
 fn rendered(live: &Live) -> String {
     let mut out = "# Missions\n\n## CI\n\n".to_owned();
-    for (state, title) in
-        [("pending", "Pending"), ("in_progress", "In Progress"), ("done", "Done"), ("failed", "Failed")]
-    {
+    for (state, title) in [
+        ("pending", "Pending"),
+        ("in_progress", "In Progress"),
+        ("done", "Done"),
+        ("failed", "Failed"),
+    ] {
         out += &format!("## {title}\n");
         for row in live.rows() {
             if let Some(text) = row.strip_prefix(&format!("{state}:")) {
@@ -973,9 +976,13 @@ fn a_save_by_the_holder_of_the_lock_who_has_seen_the_text_counts_whole() {
 #[test]
 fn a_mission_that_is_given_up_with_a_tag_keeps_its_number() {
     let mut live = Live::new();
-    live.edit("# Missions\n\n## Pending\n- a\n\n## In Progress\n- fix it\n- fix it all\n\n## Failed\n");
+    live.edit(
+        "# Missions\n\n## Pending\n- a\n\n## In Progress\n- fix it\n- fix it all\n\n## Failed\n",
+    );
     let (one, two) = (live.no("fix it"), live.no("fix it all"));
-    live.sql("UPDATE missions SET text = text || ' [flushed]', state = 'failed' WHERE text = 'fix it'");
+    live.sql(
+        "UPDATE missions SET text = text || ' [flushed]', state = 'failed' WHERE text = 'fix it'",
+    );
     live.replace_all();
     assert!(live.refresh());
     assert_eq!((live.no("fix it [flushed]"), live.no("fix it all")), (one, two));
@@ -1050,4 +1057,32 @@ fn the_file_counts_as_imported_once() {
     conn.execute("UPDATE meta SET value = '2026-07-01T09:00'", []).unwrap();
     conn.execute_batch(doc.schema()).unwrap();
     assert_eq!(marks(), ["initialized_at=2026-07-01T09:00"]);
+}
+
+/// Whoever holds the lock, has seen the current text and writes it in the form of an export.
+#[test]
+fn an_export_by_a_writer_that_has_seen_the_text_keeps_comments_but_not_an_edit() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## CI\n\n## Pending\n- a\n# c\n- b\n\n## In Progress\n\n## Done\n\n## Failed\n");
+    let written = |live: &mut Live, text: &str| {
+        let cx = live.cx();
+        let current = live.state.clone();
+        let save = Save {
+            view: View::MissionsMd,
+            seen: Some(&current),
+            written: Written::Whole(text.as_bytes()),
+            current: &current,
+            outside_since_seen: false,
+            rows: Some(&current),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        (text_of(&plan.next), text_of(&plan.believed))
+    };
+    let export = rendered(&live);
+    let (before, reordered) = (
+        live.text(),
+        export.replace("- a ", "- x ").replace("- b ", "- a ").replace("- x ", "- b "),
+    );
+    assert_eq!(written(&mut live, &export), (before, export));
+    assert_eq!(written(&mut live, &reordered), (reordered.clone(), reordered));
 }
