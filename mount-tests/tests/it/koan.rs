@@ -195,3 +195,171 @@ fn an_export_of_the_quarantine_is_taken_and_changes_nothing() {
     assert_eq!(it.read("missions-quarantine.md"), format!("# Quarantine\n\n{line}"));
     assert!(!it.names(".").contains(&"missions-quarantine.md.refused".to_owned()));
 }
+
+const LOCKS: [(&str, &str, &str); 2] = [
+    ("flock", "fcntl.flock(f, fcntl.LOCK_EX)", "fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"),
+    ("fcntl", "fcntl.lockf(f, fcntl.LOCK_EX)", "fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"),
+];
+
+#[test]
+fn locks_on_a_document_outlive_its_versions_and_end_with_their_owner() {
+    let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
+    for (kind, wait, try_once) in LOCKS {
+        let (mut owner, mut waiter, mut other) = (it.python(), it.python(), it.python());
+        owner.run(&format!("f = open('missions.md', 'r+'); {wait}"));
+        // New versions in every way; the lock is on the document.
+        it.append("missions.md", &format!("- {kind} appended"));
+        it.sh("sed 's/^# Missions$/# Missions!/' missions.md > t; mv t missions.md; sed -i 's/^# Missions!$/# Missions/' missions.md");
+        it.database().execute("update missions set text = text || '.'", []).expect("sql");
+        it.read("missions.md");
+        let refused = other.errno(&format!("f = open('missions.md', 'r+'); {try_once}"));
+        assert!([libc::EAGAIN, libc::EACCES].contains(&refused), "{kind}: {refused}");
+        waiter.run("f = open('missions.md', 'r+')");
+        waiter.begin(wait);
+        assert!(waiter.blocks_for(Duration::from_millis(300)), "{kind}: waits for the owner");
+        // Nobody else is held up by it.
+        it.append("missions.md", &format!("- {kind} while locked"));
+        owner.kill();
+        waiter.finish().expect("gets it when the owner dies");
+        assert_ne!(other.outcome(try_once), 0, "{kind}: the waiter has it");
+        waiter.run("f.close()");
+        assert_eq!(other.outcome(try_once), 0, "{kind}: free again");
+    }
+}
+
+/// A database that its program has made and not used yet, or with these rows.
+fn database(marks: &[&str], rows: &[(&str, &str)]) -> Vec<u8> {
+    let dir = tempfile::tempdir().expect("directory");
+    let path = dir.path().join("missions.db");
+    let db = rusqlite::Connection::open(&path).expect("database");
+    db.execute_batch(
+        "create table missions(id integer primary key, text text not null, state text not null
+             check(state in ('pending','in_progress','done','failed')),
+             project text not null default 'default', sequence integer not null default 0,
+             complexity text, queued_at text, started_at text, completed_at text,
+             recovery_count integer not null default 0);
+         create table meta(key text primary key, value text);",
+    )
+    .expect("schema");
+    for mark in marks {
+        db.execute("insert into meta values(?1, '2026-07-01T09:00')", [mark]).expect("mark");
+    }
+    for (text, state) in rows {
+        db.execute("insert into missions(text, state, sequence) values(?1, ?2, 1)", (text, state))
+            .expect("row");
+    }
+    drop(db);
+    std::fs::read(path).expect("read")
+}
+
+const FRENCH: &str = "\
+# Missions
+
+## CI
+- [project:k] https://example.org/o/r/pull/7 branch:b repo:o/r queued:2026-07-01T09:00 (attempt 1/5)
+- a line that is none of CI's
+
+## Ideas
+- an idea
+
+## En attente
+- une tâche [projet:koi]
+- parent
+  - child
+
+### Refactor the parser
+- step one
+```
+## Done
+- fenced
+```
+
+- after the block
+
+## En cours
+- en route ▶(2026-07-01T09:05)
+
+## Terminées
+- fini ✅ (2026-07-01 10:00)
+
+## Failed
+- mauvais ❌ (2026-07-01 10:00) [timeout]
+";
+
+/// What its program's first start does that looks only at its own mark (`initialized_at`): it
+/// adds what the file says to the rows.
+fn first_start(it: &Instance) {
+    let mut python = program(it);
+    python.run(
+        "with koan.database('.') as db: imported = db.execute(\"SELECT 1 FROM meta WHERE key = 'initialized_at'\").fetchone()\n\
+         if not imported:\n  with koan.database('.') as db:\n    for s, t in koan.read_file('.'): db.execute('INSERT INTO missions (text, state) VALUES (?, ?)', (t, s))",
+    );
+}
+
+#[test]
+fn a_whole_instance_is_taken_over_byte_for_byte() {
+    let quarantine = "- 🛡️ [2026-07-01 09:00] (telegram) injection: rm -rf\n";
+    for database in [None, Some(database(&[], &[]))] {
+        let mut builder = Instance::builder()
+            .file("missions.md", FRENCH)
+            .file("missions-quarantine.md", quarantine)
+            .file("outbox.md", "hello\n")
+            .file("journal/2026-07-01/k.md", "day\n");
+        if let Some(bytes) = &database {
+            builder = builder.file("missions.db", bytes);
+        }
+        let it = builder.start();
+        assert_eq!(it.read("missions.md"), FRENCH);
+        let block = "### Refactor the parser\n- step one\n```\n## Done\n- fenced\n```";
+        let pending = it.texts("pending");
+        assert_eq!(
+            pending,
+            ["une tâche [projet:koi]", "parent\n  - child", block, "after the block"]
+        );
+        assert_eq!(it.texts("in_progress"), ["en route"]);
+        assert_eq!(
+            (it.texts("done"), it.texts("failed")),
+            (vec!["fini".to_owned()], vec!["mauvais".to_owned()])
+        );
+        let db = it.database();
+        let count = |table: &str| -> i64 {
+            db.query_row(&format!("select count(*) from {table}"), [], |r| r.get(0)).expect("count")
+        };
+        assert_eq!((count("ci_queue"), count("ideas"), count("quarantine")), (1, 1, 1));
+        assert!(it.read("missions-quarantine.md").ends_with(quarantine));
+        assert_eq!(it.sh("cat outbox.md journal/*/k.md"), "hello\nday\n");
+        first_start(&it);
+        assert_eq!(it.rows().len(), 7, "nothing is imported twice");
+        assert_eq!(it.read("missions.md"), FRENCH);
+    }
+}
+
+#[test]
+fn people_may_write_missions_before_the_first_start() {
+    let it = Instance::fresh();
+    it.append("missions.md", "- early bird");
+    first_start(&it);
+    assert_eq!(it.count("early bird"), 1);
+}
+
+#[test]
+fn a_file_that_is_newer_than_the_database_is_merged_and_only_adds() {
+    let bytes =
+        database(&["initialized_at", "s8_synced"], &[("kept", "done"), ("queued", "pending")]);
+    let it = Instance::builder().unmounted().start();
+    let dir = it.scratch("instance");
+    std::fs::create_dir(&dir).expect("mkdir");
+    std::fs::write(dir.join("missions.db"), bytes).expect("write");
+    std::fs::write(dir.join("missions.md"), "# Missions\n\n## Pending\n- queued\n- by hand\n")
+        .expect("write");
+    it.outside().bash("touch -d '2026-07-01 10:00' instance/missions.db; touch -d '2026-07-02 10:00' instance/missions.md").ok();
+    let store = it.scratch("store");
+    let args = ["init".as_ref(), store.as_os_str(), "--from".as_ref(), dir.as_os_str()];
+    let told = it.outside().instancefs(&args).ok();
+    assert!(told.contains("newer than"), "{told}");
+    let text = it.outside().bash("cat store/missions.md; sqlite3 store/missions.db 'select state, text from missions order by id'").ok();
+    for row in ["done|kept\n", "pending|queued\n", "pending|by hand\n"] {
+        assert_eq!(text.matches(row).count(), 1, "{row} in {text}");
+    }
+    assert!(text.contains("## Done\n- kept\n"), "{text}");
+}
