@@ -215,7 +215,13 @@ fn an_interrupted_init_is_repeated() {
     assert_eq!(rows(&store), before);
     assert_eq!(contents(&store), contents(&from));
     assert!(!store.join(".instancefs-step").exists());
-    // Another directory does not go into half a store.
+    // Half a store is not mounted: what was changed there would be lost in the repetition.
+    fs::write(store.join(".instancefs-step"), journal.to_string()).unwrap();
+    fs::create_dir(place.path("m")).unwrap();
+    let out = ifs(&place, &["mount", "s", "m"]);
+    assert_eq!(out.code, 1, "{}", out.stderr);
+    assert!(out.stderr.contains("repeat it (instancefs init "), "{}", out.stderr);
+    // Another directory does not go into it.
     fs::write(store.join(".instancefs-step"), journal.to_string()).unwrap();
     fs::create_dir(place.path("other")).unwrap();
     for args in [&["init", "s", "--from", "other"][..], &["init", "s"], &["export", "whole", "s"]] {

@@ -93,6 +93,33 @@ fn log_names_who_made_each_revision() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_a_failure_and_a_reader_that_left_is_none() {
+    let place = Place::new();
+    store_of(&place, &["# Missions\n\n## Pending\n- one\n"]);
+    let commands: [&[&str]; 8] = [
+        &["log"],
+        &["log", "--json"],
+        &["blame", "missions.md"],
+        &["diff", "missions.md"],
+        &["show", "missions.md"],
+        &["status", "--json"],
+        &["retention"],
+        &["wait", "missions.md", "--since", "0"],
+    ];
+    for args in commands {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let ran = place.command(&[&["-C", "s"], args].concat()).stdout(full).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(1), "{args:?}: {said}");
+        assert_eq!(said, "instancefs: standard output: No space left on device\n", "{args:?}");
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ran = place.command(&[&["-C", "s"], args].concat()).stdout(writer).output().unwrap();
+        assert_eq!((ran.status.code(), ran.stderr.len()), (Some(0), 0), "{args:?}");
+    }
+}
+
+#[test]
 fn show_gives_the_bytes_of_a_revision() {
     let place = Place::new();
     let revs = store_of(&place, &[A, B, C]);
@@ -135,6 +162,11 @@ fn diff_compares_two_revisions() {
     assert!(current.starts_with(&head(a, c)), "{current}");
     assert_eq!(ok(ifs(&place, &["-C", "s", "diff", &format!("missions@{c}")])), "");
     fails(&ifs(&place, &["-C", "s", "diff", "missions.md", "@77"]), 1, "no revision 77");
+    let spelt = [&format!("missions.md@{a}"), &format!("missions@{b}")];
+    assert_eq!(ok(ifs(&place, &["-C", "s", "diff", spelt[0], spelt[1]])), ab);
+    let other = &ifs(&place, &["-C", "s", "diff", spelt[0], "config.json@1"]);
+    fails(other, 2, "config.json@1: not a revision of missions.md");
+    fails(&ifs(&place, &["-C", "s", "diff", "missions.md@"]), 2, "missions.md@: not a revision");
 }
 
 #[test]

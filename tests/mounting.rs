@@ -334,6 +334,45 @@ fn a_stopped_daemon_keeps_nobody_waiting_for_good() {
 }
 
 #[test]
+fn a_forced_unmount_does_without_a_daemon_that_does_not_answer() {
+    let place = Place::new();
+    let (_, mountpoint) = store(&place);
+    mount(&place);
+    let pid = daemon(&place);
+    kill(pid, "-STOP");
+    let out = ifs(&place, &["unmount", "m", "--force"]);
+    let mounted = is_mounted(&mountpoint);
+    kill(pid, "-CONT");
+    assert_eq!(out.code, 0, "{}", out.stderr);
+    assert!(out.stderr.contains("taken away without it"), "{}", out.stderr);
+    assert!(!mounted);
+    eventually("the daemon has ended", || gone(pid));
+    mount(&place);
+    unmount(&place);
+}
+
+#[test]
+fn an_unmount_by_somebody_else_says_that_it_did_nothing() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::new();
+    let (_, mountpoint) = store(&place);
+    mount(&place);
+    let program = place.path("instancefs");
+    fs::copy(env!("CARGO_BIN_EXE_instancefs"), &program).unwrap();
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&program);
+    command.arg("unmount").arg(&mountpoint).current_dir("/").uid(65_534).gid(65_534);
+    let out = watch(command);
+    assert_eq!(out.code, 1, "{}", out.stderr);
+    assert!(out.stderr.contains("still mounted"), "{}", out.stderr);
+    assert!(is_mounted(&mountpoint));
+    unmount(&place);
+}
+
+#[test]
 fn a_lazily_unmounted_mount_is_left_when_asked() {
     let place = Place::new();
     let (store, mountpoint) = store(&place);

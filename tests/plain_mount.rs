@@ -546,8 +546,8 @@ fn made_seen_and_gone() {
     let mut m = Mounted::new();
     let mount = m.mount.take().unwrap();
     let info = mounted_at(m.point.path()).unwrap().unwrap();
-    assert_eq!((info.fstype.as_str(), info.source.as_str()), (FSTYPE, "test"));
-    assert_eq!(info.minor, mount.connection_id());
+    assert_eq!((info.fstype.as_str(), info.source.to_str()), (FSTYPE, Some("test")));
+    assert_eq!(info.device.1, mount.connection_id());
     let dev = fs::metadata(m.point.path()).unwrap().dev();
     assert_eq!(libc::minor(dev), mount.connection_id());
 

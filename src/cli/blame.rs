@@ -11,7 +11,7 @@ use super::args::Blame;
 use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::log::who;
-use super::output::shown;
+use super::output::{arrived, shown};
 use crate::daemon::history;
 use crate::model::Rev;
 use crate::store::Revision;
@@ -53,10 +53,10 @@ pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
             let by = revision.map_or_else(String::new, |r| format!("{} {}", r.at.iso(), who(r)));
             shown(&format!("{mark}{} {by} {}) {text}", line.rev, n + 1))
         };
-        if writeln!(out, "{printed}").is_err() {
+        if !arrived(writeln!(out, "{printed}")) {
             return Ok(());
         }
     }
-    let _ = out.flush();
+    arrived(out.flush());
     Ok(())
 }

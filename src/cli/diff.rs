@@ -7,7 +7,7 @@ use std::time::Duration;
 use similar::TextDiff;
 
 use super::args::Diff;
-use super::doc::{self, Doc};
+use super::doc::Doc;
 use super::failure::Result;
 use super::output;
 use crate::daemon::history;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Runs the command.
 pub fn run(args: &Diff, instance: Option<&Path>) -> Result<()> {
     let doc = Doc::parse(&args.doc)?;
-    let other = args.other.as_deref().map(doc::revision).transpose()?;
+    let other = args.other.as_deref().map(|other| doc.other(other)).transpose()?;
     let instance = history::look(&doc.target(instance)?.store)?;
     let new = match (other, doc.rev) {
         (Some(rev), _) => doc.at(&instance, rev)?,

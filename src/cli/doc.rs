@@ -26,7 +26,10 @@ impl Doc {
     /// Reads `missions.md`, `config`, `missions.md@12`, `dir/config.json@3`.
     pub fn parse(text: &str) -> Result<Doc> {
         let (name, rev) = match text.rsplit_once('@') {
-            Some((name, rev)) => (name, Some(revision(rev)?)),
+            Some((name, rev)) => {
+                let rev = number(rev).ok_or_else(|| not_a_revision(text))?;
+                (name, Some(rev))
+            }
             None => (text, None),
         };
         let (dir, base) = match name.rsplit_once('/') {
@@ -38,7 +41,7 @@ impl Doc {
         let id = view.map(View::doc).or_else(|| DocId::parse(base));
         match id {
             Some(id) => Ok(Doc { id, view, rev, dir }),
-            None => Err(Failure::usage(format!("{name}: no document has this name")).hint(
+            None => Err(Failure::usage(format!("{text}: no document has this name")).hint(
                 "missions.md, missions-quarantine.md, config.json, config.yaml, or missions, \
                  quarantine, config",
             )),
@@ -59,6 +62,17 @@ impl Doc {
     pub fn view_in(&self, version: &Version) -> View {
         let first = || self.id.views().next();
         self.view.or_else(|| version.state.source()).or_else(first).unwrap_or(View::MissionsMd)
+    }
+
+    /// The other revision of the same document: `@12`, `12`, or with the name in front.
+    pub fn other(&self, text: &str) -> Result<Rev> {
+        let (name, rev) = text.rsplit_once('@').unwrap_or(("", text));
+        let same = name.is_empty() || Doc::parse(name).is_ok_and(|d| d.id == self.id);
+        if !same {
+            let what = format!("{text}: not a revision of {}", self.name());
+            return Err(Failure::usage(what));
+        }
+        number(rev).ok_or_else(|| not_a_revision(text))
     }
 
     /// The version meant: the revision, else the current one.
@@ -110,10 +124,12 @@ impl Doc {
     }
 }
 
-/// A revision number, with or without `@` in front.
-pub fn revision(text: &str) -> Result<Rev> {
-    let number = text.strip_prefix('@').unwrap_or(text);
-    number.parse().map(Rev).map_err(|_| Failure::usage(format!("{text}: not a revision number")))
+fn number(text: &str) -> Option<Rev> {
+    text.parse().ok().map(Rev)
+}
+
+fn not_a_revision(text: &str) -> Failure {
+    Failure::usage(format!("{text}: not a revision number"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::args::Log;
 use super::doc::Doc;
 use super::failure::Result;
-use super::output::shown;
+use super::output::{arrived, shown};
 use super::target::Target;
 use crate::daemon::history;
 use crate::model::Rev;
@@ -36,13 +36,12 @@ pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
         before = Some(last.rev);
         left -= page.len();
         for revision in &page {
-            // A reader that has seen enough (`| head`) is not an error.
-            if writeln!(out, "{}", printed(revision, args.json)).is_err() {
+            if !arrived(writeln!(out, "{}", printed(revision, args.json))) {
                 return Ok(());
             }
         }
     }
-    let _ = out.flush();
+    arrived(out.flush());
     Ok(())
 }
 

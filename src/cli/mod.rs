@@ -37,7 +37,7 @@ pub use failure::{Exit, Failure};
 /// from the parser), 3 conflict.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(&cli) {
+    match run(&cli).and_then(|()| output::finish()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::failure(&failure);
@@ -67,7 +67,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Watch(args) => watch::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::MarkdownHelp => {
-            output::raw(&markdown());
+            output::raw(markdown());
             Ok(())
         }
     }
@@ -98,6 +98,8 @@ fn fence_examples(markdown: &str) -> String {
             inside = true;
         }
     }
+    out.truncate(out.trim_end().len());
+    out.push('\n');
     out
 }
 

@@ -2,9 +2,13 @@
 //! written, so control characters are shown, not sent to the terminal (semantics section 9).
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
+use std::sync::OnceLock;
 
-use super::failure::Failure;
+use super::failure::{Failure, Result};
+
+/// Why output was lost, the first time that it was.
+static LOST: OnceLock<String> = OnceLock::new();
 
 /// The text on one line, with control characters and characters that change the direction
 /// of writing as escapes.
@@ -28,26 +32,42 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Prints one line on standard output. A reader that is gone (`| head`) is not an error.
+/// Whether a write to standard output arrived. That it did not is kept for [`finish`], except
+/// when the reader is gone (`| head`): that is no error, but there is no use in going on.
+pub fn arrived(written: io::Result<()>) -> bool {
+    match written {
+        Ok(()) => true,
+        Err(e) => {
+            if e.kind() != ErrorKind::BrokenPipe {
+                LOST.get_or_init(|| e.to_string());
+            }
+            false
+        }
+    }
+}
+
+/// Fails if anything that was printed did not arrive.
+pub fn finish() -> Result<()> {
+    arrived(io::stdout().lock().flush());
+    match LOST.get() {
+        Some(why) => Err(Failure::new(format!("standard output: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Prints one line on standard output.
 pub fn line(text: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{}", shown(text));
+    arrived(writeln!(io::stdout().lock(), "{}", shown(text)));
 }
 
-/// Prints text as it is, for `--json` and generated pages.
-pub fn raw(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-}
-
-/// Prints bytes as they are; the failure of whoever takes them is the caller's.
-pub fn bytes(bytes: &[u8]) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+/// Prints bytes as they are: the text of a document, `--json`, generated pages.
+pub fn raw(bytes: impl AsRef<[u8]>) {
+    arrived(io::stdout().lock().write_all(bytes.as_ref()));
 }
 
 /// Prints a remark on standard error that does not change the outcome.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "instancefs: {}", shown(text));
+    let _ = writeln!(io::stderr().lock(), "instancefs: {}", shown(text));
 }
 
 /// Prints why a command failed.
@@ -55,7 +75,7 @@ pub fn failure(failure: &Failure) {
     if failure.message.is_empty() {
         return;
     }
-    let mut err = std::io::stderr().lock();
+    let mut err = io::stderr().lock();
     let _ = writeln!(err, "instancefs: {}", shown(&without_numbers(&failure.message)));
     if let Some(hint) = &failure.hint {
         let _ = writeln!(err, "  hint: {}", shown(hint));

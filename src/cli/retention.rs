@@ -50,7 +50,7 @@ pub fn run(args: &Retention, instance: Option<&Path>) -> Result<()> {
             "max_bytes": kept.max_bytes,
             "revisions": revisions,
         });
-        raw(&format!("{all:#}\n"));
+        raw(format!("{all:#}\n"));
         return Ok(());
     }
     line(&format!("max age     {days} days"));

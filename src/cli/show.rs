@@ -1,11 +1,10 @@
 //! `instancefs show`.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use super::args::Show;
 use super::doc::Doc;
-use super::failure::{Failure, Result};
+use super::failure::Result;
 use super::output;
 use crate::daemon::history;
 
@@ -14,10 +13,6 @@ pub fn run(args: &Show, instance: Option<&Path>) -> Result<()> {
     let doc = Doc::parse(&args.doc)?;
     let instance = history::look(&doc.target(instance)?.store)?;
     let version = doc.version(&instance)?;
-    match output::bytes(&doc.text(&version)?) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("standard output: {e}")))
-        }
-        _ => Ok(()),
-    }
+    output::raw(doc.text(&version)?);
+    Ok(())
 }

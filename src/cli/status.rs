@@ -32,7 +32,7 @@ pub fn run(args: &Status, instance: Option<&Path>) -> Result<()> {
         _ => "not mounted",
     });
     if args.json {
-        raw(&format!("{status:#}\n"));
+        raw(format!("{status:#}\n"));
     } else {
         print(&status);
     }
@@ -153,12 +153,6 @@ fn print_list(title: &str, list: &Value, describe: impl Fn(&Value) -> String) {
         if n == 0 {
             line(&format!("{title}:"));
         }
-        line(&format!(
-            "  {} by {} ({}): {}",
-            text(&item["at"]),
-            text(&item["program"]),
-            text(&item["pid"]),
-            describe(item)
-        ));
+        line(&format!("  {} by {}: {}", text(&item["at"]), text(&item["by"]), describe(item)));
     }
 }

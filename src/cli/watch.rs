@@ -13,6 +13,7 @@ use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::follow::Follower;
 use super::log::printed;
+use super::output;
 use super::target::Target;
 use crate::model::{DocId, Rev};
 
@@ -57,11 +58,11 @@ fn print(
     let mut out = std::io::stdout().lock();
     for revision in &revisions {
         *last = revision.rev;
-        if writeln!(out, "{}", printed(revision, as_json)).is_err() {
+        if !output::arrived(writeln!(out, "{}", printed(revision, as_json))) {
             break;
         }
     }
-    let _ = out.flush();
+    output::finish()?;
     Ok(!revisions.is_empty())
 }
 

@@ -28,7 +28,7 @@ pub struct Background {
 }
 
 impl Background {
-    /// Starts them. `tick` is called every [`TICK`].
+    /// Starts them. `tick` is called 20 times a second.
     pub fn start(
         live: &Arc<Live>,
         tick: impl Fn() + Send + 'static,

@@ -213,8 +213,14 @@ impl Connection {
         match (&mut self.stream).take(LINE_LIMIT).read_line(&mut line) {
             Ok(0) => Ok(None),
             Ok(_) => serde_json::from_str(&line).map(Some).map_err(|e| failed(e.into())),
-            Err(e) if e.kind() == std::io::ErrorKind::ConnectionReset => Ok(None),
-            Err(e) => Err(failed(e)),
+            Err(e) => match e.kind() {
+                std::io::ErrorKind::ConnectionReset => Ok(None),
+                // What the system calls a time-out is no help to a person.
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                    Err(failed(std::io::Error::other("the daemon is silent")))
+                }
+                _ => Err(failed(e)),
+            },
         }
     }
 }

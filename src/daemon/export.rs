@@ -65,10 +65,7 @@ pub(super) fn prepare(dir: &Path, journal: &Journal) -> Result<PathBuf> {
             let found = Journal::read(dir)?;
             let reason = match &found {
                 Some(found) if found == journal => None,
-                Some(found) => Some(format!(
-                    "another command was interrupted here; repeat it ({}) or remove the directory",
-                    found.command(dir)
-                )),
+                Some(found) => Some(found.unfinished(dir)),
                 None => holds_files(dir)?.then(|| "the directory is not empty".to_owned()),
             };
             if let Some(reason) = reason {

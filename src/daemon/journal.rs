@@ -57,6 +57,14 @@ impl Journal {
         }
     }
 
+    /// Why nothing else can be done in `dir`, where the journal lies.
+    pub fn unfinished(&self, dir: &Path) -> String {
+        let command = self.command(dir);
+        format!(
+            "another command was interrupted here; repeat it ({command}) or remove the directory"
+        )
+    }
+
     /// The journal in this directory, `None` when no command is unfinished there.
     pub fn read(dir: &Path) -> Result<Option<Journal>> {
         read(&dir.join(names::JOURNAL))

@@ -10,6 +10,8 @@ use super::{lock, mounts, users};
 
 /// How long the daemon may take to answer, and to write the documents out.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long it may take to answer when it is to leave by force.
+const FORCED_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Takes the mount away and waits until its daemon has ended. Returns what did not go as it
 /// should, one line each. A dead mount is cleaned away. Unless `used` is allowed a mount that
@@ -21,9 +23,18 @@ pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Res
     };
     daemon.ask(&Request::Unmount { force: used })?;
     let (mut left, mut process) = (None, None);
+    // It says at once that it leaves; what takes time comes after that.
+    let mut patience = if silent { FORCED_PATIENCE } else { PATIENCE };
     loop {
-        match daemon.answer(PATIENCE)? {
-            Some(Answer::Leaving { pid }) => process = open_process(pid),
+        let answer = match daemon.answer(patience) {
+            Err(_) if silent && process.is_none() => return by_force(store, mountpoint),
+            answer => answer?,
+        };
+        match answer {
+            Some(Answer::Leaving { pid }) => {
+                process = open_process(pid);
+                patience = PATIENCE;
+            }
             Some(Answer::Left { warnings }) => left = Some(warnings),
             Some(Answer::Busy) => {
                 let pids = users::of(mountpoint);
@@ -47,18 +58,36 @@ pub fn unmount(store: &Path, mountpoint: &Path, used: bool, silent: bool) -> Res
     Ok(warnings)
 }
 
-/// No daemon listens: the mount is dead, or somebody holds the store without serving it.
+/// No daemon listens: the mount is dead, or somebody holds the store without serving it, or the
+/// daemon is another user's.
 fn without_daemon(store: &Path, mountpoint: &Path, force: bool) -> Result<Vec<String>> {
-    if let Some(holder) = lock::holder(store)
-        && !force
-    {
+    if let Some(holder) = lock::holder(store) {
+        if force {
+            return by_force(store, mountpoint);
+        }
         return Err(DaemonError::Silent {
             path: store.to_owned(),
             message: format!("process {} holds it and does not answer", holder.pid),
         });
     }
     detach_dead(mountpoint)?;
+    if mounts::at(mountpoint).map_err(io(mountpoint, "cannot look for mounts"))?.is_some() {
+        return Err(DaemonError::Silent {
+            path: mountpoint.to_owned(),
+            message: "still mounted: its daemon cannot be asked, perhaps it is another user's"
+                .to_owned(),
+        });
+    }
     Ok(vec!["the daemon was gone; the documents are written out at the next mount".to_owned()])
+}
+
+/// Takes the mount away from a daemon that does not answer. Should it go on, it finds its mount
+/// gone, writes the documents out and ends.
+fn by_force(store: &Path, mountpoint: &Path) -> Result<Vec<String>> {
+    crate::fuse::detach_by_force(mountpoint)
+        .map_err(|source| DaemonError::Mount { path: mountpoint.to_owned(), source })?;
+    let who = lock::holder(store).map_or_else(String::new, |h| format!(" (process {})", h.pid));
+    Ok(vec![format!("the daemon{who} did not answer; the mount was taken away without it")])
 }
 
 /// Takes dead mounts of ours away from a mount point, all that lie on each other.

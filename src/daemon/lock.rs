@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{DaemonError, Result, io};
 use super::names;
+use crate::model::proc_text;
 
 /// Who holds a store, as it says itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,7 +125,7 @@ fn dying(pid: u32) -> bool {
     if pid == 0 {
         return false;
     }
-    let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) else {
+    let Ok(status) = proc_text(format!("/proc/{pid}/status")) else {
         return true;
     };
     let field = |name: &str| {

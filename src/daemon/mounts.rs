@@ -1,9 +1,7 @@
 //! Which file systems of ours are mounted, from `/proc/self/mountinfo`. Nothing here touches
 //! a mount itself, except [`probe`], which cannot hang its caller.
 
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -11,6 +9,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 use crate::fuse::FSTYPE;
+use crate::vfs::mountinfo::{self, MountInfo};
 
 /// One mounted file system of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub enum Liveness {
 
 /// All mounts of ours, in mount order.
 pub fn ours() -> io::Result<Vec<OurMount>> {
-    Ok(parse(&std::fs::read("/proc/self/mountinfo")?))
+    Ok(among(mountinfo::all()?))
 }
 
 /// Our mount with exactly this mount point; the topmost one when there are several.
@@ -99,51 +98,15 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     absolute.canonicalize()
 }
 
-fn parse(mountinfo: &[u8]) -> Vec<OurMount> {
-    mountinfo.split(|b| *b == b'\n').filter_map(parse_line).collect()
-}
-
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`
-fn parse_line(line: &[u8]) -> Option<OurMount> {
-    let mut fields = line.split(|b| *b == b' ');
-    let id = text(fields.next()?)?.parse().ok()?;
-    let (major, minor) = text(fields.nth(1)?)?.split_once(':')?;
-    let device = (major.parse().ok()?, minor.parse().ok()?);
-    let mountpoint = unescape(fields.nth(1)?);
-    let mut fields = fields.skip_while(|f| *f != b"-").skip(1);
-    if fields.next()? != FSTYPE.as_bytes() {
-        return None;
-    }
-    let store = unescape(fields.next()?);
-    Some(OurMount { id, device, mountpoint, store })
-}
-
-fn text(field: &[u8]) -> Option<&str> {
-    std::str::from_utf8(field).ok()
-}
-
-/// The kernel writes blank, tab, newline, `#` and backslash as `\ooo`.
-fn unescape(field: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, tail)) = rest.split_first() {
-        let octal = (first == b'\\')
-            .then(|| tail.get(..3))
-            .flatten()
-            .and_then(text)
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match octal {
-            Some(byte) => {
-                out.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                out.push(first);
-                rest = tail;
-            }
-        }
-    }
-    PathBuf::from(OsString::from_vec(out))
+/// Those of ours among all mounts.
+fn among(all: Vec<MountInfo>) -> Vec<OurMount> {
+    let of = |m: MountInfo| OurMount {
+        id: m.id,
+        device: m.device,
+        mountpoint: m.point,
+        store: m.source,
+    };
+    all.into_iter().filter(|m| m.fstype == FSTYPE).map(of).collect()
 }
 
 #[cfg(test)]
@@ -156,7 +119,7 @@ mod tests {
             40 22 0:52 / /a\\040b rw,nosuid shared:7 master:2 - fuse.instancefs /s\\134t rw,user_id=0\n\
             41 22 0:53 / /c rw - fuse.sshfs x rw\n\
             broken\n";
-        let found = parse(info);
+        let found = among(mountinfo::parse(info));
         assert_eq!(
             found,
             [OurMount {

@@ -12,6 +12,7 @@ use super::background::Background;
 use super::control::{self, Answer, Peer, Request};
 use super::error::{DaemonError, MountpointProblem, Result, io};
 use super::instance::{Instance, expect_store};
+use super::journal::{Doing, Journal};
 use super::lock::{self, StoreLock};
 use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
@@ -88,13 +89,25 @@ pub fn check(settings: &Settings) -> Result<()> {
             mountpoint: holder.mountpoint.map(PathBuf::from),
         });
     }
+    whole(&settings.store)?;
     leave::make_room(&settings.mountpoint, &settings.store)
+}
+
+/// Half a store is not served: the repeated `init` would undo what was done in the mount.
+fn whole(store: &Path) -> Result<()> {
+    match Journal::read(store)? {
+        Some(journal) if journal.doing == Doing::Init => {
+            Err(DaemonError::InTheWay { path: store.to_owned(), reason: journal.unfinished(store) })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Serves the store until it is told to end. Tells `ready` when the mount answers; when this
 /// returns an error before that, nothing is mounted.
 pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     let mut lock = StoreLock::take_within(&settings.store, Duration::from_secs(1))?;
+    whole(&settings.store)?;
     leave::make_room(&settings.mountpoint, &settings.store)?;
     if ready.awaited() {
         logging::to_store(&settings.store)?;

@@ -120,6 +120,7 @@ fn refusal(row: &RefusalRow) -> Value {
     json!({
         "at": row.at.iso(),
         "file": row.view.name(),
+        "by": row.actor.named(),
         "program": row.actor.program,
         "pid": row.actor.pid,
         "reason": row.reason,
@@ -136,6 +137,7 @@ fn revision(doc: DocId, revision: &Revision) -> Value {
         "at": revision.at.iso(),
         "document": doc.as_str(),
         "rev": revision.rev.0,
+        "by": revision.actor.named(),
         "program": revision.actor.program,
         "pid": revision.actor.pid,
         "summary": revision.summary,

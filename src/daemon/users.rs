@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::model::proc_text;
+
 /// Processes, other than this one, that work in `dir` or have a file below it open: pid and
 /// program name.
 pub fn of(dir: &Path) -> Vec<(u32, String)> {
@@ -37,7 +39,7 @@ fn maps(proc: &Path, dir: &Path) -> bool {
 }
 
 fn program(pid: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = proc_text(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
 }
 

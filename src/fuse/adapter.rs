@@ -1,8 +1,9 @@
 //! fuser's `Filesystem` on a [`Layer`]: decode, call, reply. Nothing else.
 //!
-//! What may take long runs in the pool: whatever can commit a save (everything but reading on
-//! documents, and for plain files flush, fsync and rename), in order within a handle. The
-//! rest runs in the event loops. Handles and nodes of plain files are known by their numbers
+//! What may take long runs in the pool: whatever waits for the disk (fsync, and for plain files
+//! flush and rename), and what can commit a save, in order within a handle. Opening, reading,
+//! writing and flushing documents are quick as a rule, so up to half of the event loops do that
+//! themselves. The rest runs in the event loops. Handles and nodes of plain files are known by their numbers
 //! ([`plain::HANDLE_LIMIT`], [`plain::FIRST_NODE`]).
 
 use std::ffi::OsStr;
@@ -189,10 +190,8 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
         let work = move |l: &L| l.open(&who, ino.0, flags.0);
-        let place = match at_node(ino) {
-            Place::Pool if is_reader(flags) => Place::Mostly,
-            place => place,
-        };
+        // Nothing is committed by an open.
+        let place = if at_node(ino) == Place::Here { Place::Here } else { Place::Mostly };
         self.core.run(place, Op::Open, work, reply::opened(reply, flags));
     }
 
@@ -242,18 +241,21 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let answer = reply::written(reply);
-        let place = match on_handle(fh) {
-            // Waits for the disk.
-            Place::Here if flags.0 & libc::O_DSYNC != 0 => Place::After(fh.0),
-            place => place,
+        // With O_DSYNC it waits for the disk; else the bytes are only kept.
+        let here = if flags.0 & libc::O_DSYNC != 0 {
+            None
+        } else if is_plain(fh) {
+            Some(None)
+        } else {
+            self.core.may_wait().map(Some)
         };
-        if place == Place::Here {
+        if let Some(_waiting) = here {
             let work = |l: &L| l.write(&who, ino.0, fh.0, offset, data, flags.0);
             answer(self.core.call(Op::Write, work));
         } else {
             let data = data.to_vec();
             let work = move |l: &L| l.write(&who, ino.0, fh.0, offset, &data, flags.0);
-            self.core.run(place, Op::Write, work, answer);
+            self.core.run(Place::After(fh.0), Op::Write, work, answer);
         }
     }
 
@@ -267,7 +269,9 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     ) {
         let who = convert::caller(req);
         let work = move |l: &L| l.flush(&who, ino.0, fh.0);
-        self.core.run(Place::After(fh.0), Op::Flush, work, reply::empty(reply));
+        // Sent after the answers to the handle's writes, so it needs no place behind them.
+        let place = if is_plain(fh) { Place::After(fh.0) } else { Place::Mostly };
+        self.core.run(place, Op::Flush, work, reply::empty(reply));
     }
 
     fn release(

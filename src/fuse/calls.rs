@@ -100,7 +100,22 @@ impl<L: Layer + ?Sized> Core<L> {
     }
 }
 
+/// An event loop that may be waiting until this is dropped.
+pub(super) struct Waiting<'c>(&'c AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl<L: Layer + ?Sized + 'static> Core<L> {
+    /// Lets the calling event loop do what could wait, unless too many of them do.
+    pub(super) fn may_wait(&self) -> Option<Waiting<'_>> {
+        let waiting = Waiting(&self.waiting);
+        (self.waiting.fetch_add(1, Ordering::Relaxed) < MAY_WAIT).then_some(waiting)
+    }
+
     /// Calls the layer at `place` and gives the outcome to `answer` there.
     pub(super) fn run<T>(
         self: &Arc<Self>,
@@ -112,12 +127,9 @@ impl<L: Layer + ?Sized + 'static> Core<L> {
         let key = match place {
             Place::Here => return answer(self.call(op, work)),
             Place::Mostly => {
-                if self.waiting.fetch_add(1, Ordering::Relaxed) < MAY_WAIT {
-                    answer(self.call(op, work));
-                    self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    return;
+                if let Some(_waiting) = self.may_wait() {
+                    return answer(self.call(op, work));
                 }
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
                 None
             }
             Place::Pool => None,

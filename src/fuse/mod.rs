@@ -18,7 +18,7 @@ mod stats;
 
 pub use detached::detach_descriptors;
 pub use errno::of as errno_of;
-pub use mount::{Load, Mount, MountError, MountOptions, detach_dead, mounted_at};
+pub use mount::{Load, Mount, MountError, MountOptions, detach_by_force, detach_dead, mounted_at};
 pub use notify::Notifier;
 pub use stats::{Op, OpStat, Stats};
 

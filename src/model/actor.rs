@@ -1,5 +1,8 @@
 //! Who made a change.
 
+use std::io;
+use std::path::Path;
+
 /// By which way a change came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Via {
@@ -35,6 +38,12 @@ impl Via {
     }
 }
 
+/// A text file of `/proc`. A program's name stands in many of them and may be any bytes, not
+/// least because the kernel cuts it after 15 of them: what is no UTF-8 is replaced.
+pub fn proc_text(path: impl AsRef<Path>) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
+}
+
 /// Who made a change: the process as it was when the change began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
@@ -53,7 +62,7 @@ pub struct Actor {
 impl Actor {
     /// This process itself, acting by `via`.
     pub fn this_process(via: Via) -> Actor {
-        let program = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+        let program = proc_text("/proc/self/comm").unwrap_or_default();
         Actor {
             pid: std::process::id(),
             uid: rustix::process::getuid().as_raw(),
@@ -65,8 +74,36 @@ impl Actor {
         }
     }
 
+    /// Who, for people: `vim (pid 12)`.
+    pub fn named(&self) -> String {
+        match (self.program.as_str(), self.pid) {
+            ("", 0) => "an unknown program".to_owned(),
+            ("", pid) => format!("a program that has ended (pid {pid})"),
+            (program, 0) => program.to_owned(),
+            (program, pid) => format!("{program} (pid {pid})"),
+        }
+    }
+
     /// A change whose author is not known: rows found changed in the database.
     pub fn outside() -> Actor {
         Actor { pid: 0, uid: 0, session: 0, program: String::new(), via: Via::Sql }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_named_as_far_as_it_is_known() {
+        let who = |program: &str, pid| {
+            Actor { pid, program: program.to_owned(), ..Actor::outside() }.named()
+        };
+        assert_eq!(who("vim", 12), "vim (pid 12)");
+        assert_eq!(who("", 0), "an unknown program");
+        assert_eq!(
+            (who("", 3), who("vim", 0)),
+            ("a program that has ended (pid 3)".into(), "vim".into())
+        );
     }
 }

@@ -34,42 +34,73 @@ const FINE: usize = 256;
 /// The delta that makes `new` from `old`; chunks that the two share (the same `Arc`) are not
 /// looked into, so that the cost of a small change follows the number of chunks, not of bytes.
 pub fn between(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Vec<u8> {
-    let head = old.iter().zip(new).take_while(|(a, b)| Arc::ptr_eq(a, b)).count();
-    let (old_rest, new_rest) = (&old[head..], &new[head..]);
-    let tail = (old_rest.iter().rev())
-        .zip(new_rest.iter().rev())
-        .take_while(|(a, b)| Arc::ptr_eq(a, b))
-        .count();
-    let old_mid = &old_rest[..old_rest.len() - tail];
-    let new_mid = &new_rest[..new_rest.len() - tail];
-    let start: usize = old[..head].iter().map(|c| c.len()).sum();
-    let tail_len: usize = old_rest[old_mid.len()..].iter().map(|c| c.len()).sum();
-
-    let mut splices = Vec::new();
-    let (old_bytes, new_bytes) = (joined(old_mid), joined(new_mid));
-    let (mut o, mut n) = (0, 0);
-    // Both lists are alive, so an address stands for one piece.
-    for gap in gaps(old_mid, new_mid, |c| c.as_ptr() as usize) {
-        let Gap { old_skip, new_skip, old_len, new_len } = gap;
-        o += old_skip;
-        n += new_skip;
-        refine(&old_bytes, &new_bytes, o..o + old_len, n..n + new_len, &mut splices);
-        o += old_len;
-        n += new_len;
-    }
-
     let mut out = Vec::new();
-    put(&mut out, start + old_bytes.len() + tail_len);
-    put(&mut out, start + new_bytes.len() + tail_len);
-    let mut at = 0;
-    for (old, new) in splices {
-        put(&mut out, start + old.start - at);
-        put(&mut out, old.len());
-        put(&mut out, new.len());
-        out.extend_from_slice(&new_bytes[new]);
-        at = start + old.end;
+    put(&mut out, size(old));
+    put(&mut out, size(new));
+    // Where the chunks that are being looked at begin in the old bytes, and the end of the last
+    // splice there.
+    let (mut start, mut at, mut i) = (0, 0, 0);
+    for (o, n) in differences(old, new) {
+        start += size(&old[i..o.start]);
+        i = o.end;
+        let (old_bytes, new_bytes) = (joined(&old[o]), joined(&new[n]));
+        let mut splices = Vec::new();
+        let all = (0..old_bytes.len(), 0..new_bytes.len());
+        refine(&old_bytes, &new_bytes, all.0, all.1, &mut splices);
+        for (old, new) in splices {
+            put(&mut out, start + old.start - at);
+            put(&mut out, old.len());
+            put(&mut out, new.len());
+            out.extend_from_slice(&new_bytes[new]);
+            at = start + old.end;
+        }
+        start += old_bytes.len();
     }
     out
+}
+
+/// Runs of pieces that differ: a range of old ones and one of new ones.
+type Gap = (Range<usize>, Range<usize>);
+
+/// A run of different chunks up to this long is found without asking where else each chunk stands.
+const NEAR: usize = 8;
+
+/// The chunks that the two do not share, in order.
+fn differences(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Vec<Gap> {
+    let same = |(a, b): &(&&Arc<[u8]>, &&Arc<[u8]>)| Arc::ptr_eq(a, b);
+    let mut out = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    loop {
+        let equal = old[i..].iter().zip(&new[j..]).take_while(same).count();
+        (i, j) = (i + equal, j + equal);
+        let (a, b) = (&old[i..], &new[j..]);
+        if a.is_empty() && b.is_empty() {
+            return out;
+        }
+        let Some((x, y)) = near(a, b) else { break };
+        out.push((i..i + x, j..j + y));
+        (i, j) = (i + x, j + y);
+    }
+    let (a, b) = (&old[i..], &new[j..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(same).count();
+    // Both lists are alive, so an address stands for one piece.
+    let far = gaps(&a[..a.len() - tail], &b[..b.len() - tail], |c| c.as_ptr() as usize);
+    let moved = |by: usize, range: Range<usize>| by + range.start..by + range.end;
+    out.extend(far.into_iter().map(|(o, n)| (moved(i, o), moved(j, n))));
+    out
+}
+
+/// How many chunks of each to leave out, so that the next ones are shared or both lists end.
+fn near(old: &[&Arc<[u8]>], new: &[&Arc<[u8]>]) -> Option<(usize, usize)> {
+    let meet = |&(a, b): &(usize, usize)| match (old.get(a), new.get(b)) {
+        (Some(x), Some(y)) => Arc::ptr_eq(x, y),
+        _ => a == old.len() && b == new.len(),
+    };
+    (1..=NEAR).flat_map(|sum| (0..=sum).map(move |a| (a, sum - a))).find(meet)
+}
+
+fn size(chunks: &[&Arc<[u8]>]) -> usize {
+    chunks.iter().map(|c| c.len()).sum()
 }
 
 fn joined(chunks: &[&Arc<[u8]>]) -> Vec<u8> {
@@ -172,34 +203,9 @@ fn move_on(
     Ok(())
 }
 
-/// A part of an archive that is kept or replaced as a whole.
-trait Piece {
-    fn size(&self) -> usize;
-}
-
-impl Piece for &Arc<[u8]> {
-    fn size(&self) -> usize {
-        self.len()
-    }
-}
-
-impl Piece for &[u8] {
-    fn size(&self) -> usize {
-        self.len()
-    }
-}
-
-/// Lengths in bytes of what is equal before a difference, and of the difference.
-struct Gap {
-    old_skip: usize,
-    new_skip: usize,
-    old_len: usize,
-    new_len: usize,
-}
-
 /// The differences between two lists of pieces, around the pieces that occur once in each and
-/// stand in the same order in both (patience). Equal pieces have equal lengths.
-fn gaps<P: Piece, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> Vec<Gap> {
+/// stand in the same order in both (patience).
+fn gaps<P, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> Vec<Gap> {
     // Occurrences and last place, for old and for new.
     let mut seen: HashMap<K, (u32, usize, u32)> = HashMap::with_capacity(old.len());
     for (i, p) in old.iter().enumerate() {
@@ -221,15 +227,10 @@ fn gaps<P: Piece, K: Hash + Eq>(old: &[P], new: &[P], key: impl Fn(&P) -> K) -> 
         .collect();
     let mut out = Vec::new();
     let (mut i, mut j) = (0, 0);
-    let mut equal = 0;
-    let size = |ps: &[P]| ps.iter().map(|p| p.size()).sum::<usize>();
     for (a, b) in increasing(&pairs).into_iter().chain([(old.len(), new.len())]) {
-        let (old_len, new_len) = (size(&old[i..a]), size(&new[j..b]));
-        if old_len + new_len > 0 {
-            out.push(Gap { old_skip: equal, new_skip: equal, old_len, new_len });
-            equal = 0;
+        if i < a || j < b {
+            out.push((i..a, j..b));
         }
-        equal += old.get(a).map_or(0, |p| p.size());
         (i, j) = (a + 1, b + 1);
     }
     out
@@ -270,15 +271,16 @@ fn refine(old: &[u8], new: &[u8], o: Range<usize>, n: Range<usize>, out: &mut Ve
     }
     let old_lines: Vec<&[u8]> = old[o.clone()].split_inclusive(|b| *b == b'\n').collect();
     let new_lines: Vec<&[u8]> = new[n.clone()].split_inclusive(|b| *b == b'\n').collect();
-    // Equal lengths must follow from equal keys, so the line itself is the key.
-    let (mut i, mut j) = (o.start, n.start);
-    for gap in gaps(&old_lines, &new_lines, |l| *l) {
-        i += gap.old_skip;
-        j += gap.new_skip;
-        let (a, b) = trim(old, new, i..i + gap.old_len, j..j + gap.new_len);
+    let bytes = |lines: &[&[u8]]| lines.iter().map(|l| l.len()).sum::<usize>();
+    // Bytes and lines so far.
+    let (mut i, mut j) = ((o.start, 0), (n.start, 0));
+    for (x, y) in gaps(&old_lines, &new_lines, |l| *l) {
+        i.0 += bytes(&old_lines[i.1..x.start]);
+        j.0 += bytes(&new_lines[j.1..y.start]);
+        let ends = (i.0 + bytes(&old_lines[x.clone()]), j.0 + bytes(&new_lines[y.clone()]));
+        let (a, b) = trim(old, new, i.0..ends.0, j.0..ends.1);
         push(a, b, out);
-        i += gap.old_len;
-        j += gap.new_len;
+        (i, j) = ((ends.0, x.end), (ends.1, y.end));
     }
 }
 

@@ -64,11 +64,10 @@ pub(crate) fn insert(conn: &Connection, new: &NewRevision<'_>) -> Result<Rev, St
         [] => None,
         some => serde_json::to_string(some).ok(),
     };
-    let last: Option<i64> = conn
-        .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'ifs_revisions'")?
-        .query_row([], |r| r.get(0))
-        .optional()?;
-    let rev = new.rev.map(rev_out).filter(|n| *n > last.unwrap_or(0));
+    let rev = match new.rev {
+        Some(rev) if rev > last_rev(conn)? => Some(rev_out(rev)),
+        _ => None,
+    };
     conn.prepare_cached(
         "INSERT INTO ifs_revisions (rev, doc, at, pid, uid, session, program, via, base_rev,
          stale, summary, overlaps, delta)

@@ -209,6 +209,10 @@ pub fn patch(bytes: &mut Vec<u8>, offset: u64, data: &[u8], limit: u64) -> Resul
         return Err(Error::TooBig);
     }
     let (from, end) = (offset as usize, end as usize);
+    if bytes.len() == from {
+        bytes.extend_from_slice(data);
+        return Ok(());
+    }
     if bytes.len() < end {
         bytes.resize(end, 0);
     }

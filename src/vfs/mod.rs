@@ -20,6 +20,7 @@ mod hidden;
 pub mod layer;
 mod listing;
 mod marks;
+pub mod mountinfo;
 mod news;
 mod own_dir;
 mod past;

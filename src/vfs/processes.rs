@@ -6,12 +6,17 @@
 //! zero). No lock of ours is held meanwhile.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
+use rustix::buffer::spare_capacity;
+use rustix::fs::{CWD, Mode, OFlags, RawDir};
+use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::mountinfo::{self, MountInfo};
 
 /// One process, never confused with a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -98,8 +103,31 @@ struct Status {
     zombie: bool,
 }
 
+/// Room for most files of `/proc`.
+const PAGE: usize = 4096;
+
+/// The text of a file of `/proc`. As a rule one read is enough: `read_to_string` would start with
+/// a few bytes and ask again and again.
+fn text(dir: impl AsFd, name: impl Arg) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let fd = rustix::fs::openat(dir, name, flags, Mode::empty()).ok()?;
+    let mut text = Vec::with_capacity(PAGE);
+    loop {
+        match rustix::io::read(&fd, spare_capacity(&mut text)) {
+            // The end, told or to be seen from what is left of the room.
+            Ok(0) => break,
+            Ok(_) if text.len() < text.capacity() => break,
+            Ok(_) => text.reserve(PAGE),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    // Names may hold anything.
+    Some(String::from_utf8_lossy(&text).into_owned())
+}
+
 fn status(pid: u32) -> Option<Status> {
-    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let text = text(CWD, format!("/proc/{pid}/status"))?;
     let field = |name: &str| {
         let line = text.lines().find_map(|l| l.strip_prefix(name))?;
         line.split_whitespace().next().map(str::to_owned)
@@ -120,8 +148,16 @@ fn identify(pid: u32) -> Option<ProcId> {
     Some(ProcId { pid, ident })
 }
 
+/// The session id of a process, 0 when its leader is in another pid namespace. Unlike reading
+/// `status` this is one cheap call.
+fn session(pid: u32) -> Option<u32> {
+    let pid = i32::try_from(pid).ok()?;
+    // SAFETY: a call with a number only.
+    u32::try_from(unsafe { libc::getsid(pid) }).ok()
+}
+
 fn comm(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name = text(CWD, format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
 }
 
@@ -140,10 +176,17 @@ impl System {
         if identify(id.pid) != Some(id) {
             return Vec::new();
         }
-        let Ok(dir) = fs::read_dir(format!("/proc/{}/fdinfo", id.pid)) else { return Vec::new() };
+        let (path, flags) = (format!("/proc/{}/fdinfo", id.pid), OFlags::RDONLY | OFlags::CLOEXEC);
+        let dir = rustix::fs::openat(CWD, path, flags | OFlags::DIRECTORY, Mode::empty());
+        let Ok(dir) = dir else { return Vec::new() };
+        let mut names = [MaybeUninit::uninit(); PAGE];
+        let mut names = RawDir::new(&dir, &mut names);
         let mut found = Vec::new();
-        for entry in dir.flatten() {
-            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        while let Some(Ok(entry)) = names.next() {
+            if entry.file_name().to_bytes().starts_with(b".") {
+                continue;
+            }
+            let Some(text) = text(&dir, entry.file_name()) else { continue };
             if let Some(info) = fdinfo(&text)
                 && inos.contains(&info.ino)
                 && mount(info.mount)
@@ -189,6 +232,13 @@ impl Processes for System {
         if tid == 0 {
             return None;
         }
+        // A pidfd is had of whole processes only: this thread is the one that stands for its own.
+        if let Some(id) = identify(tid)
+            && let Some(ancestors) = self.families.lock().get(&id).cloned()
+            && let Some(session) = session(tid)
+        {
+            return Some(Process { id, ancestors, session, program: comm(tid) });
+        }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
         let program = comm(id.pid);
@@ -197,11 +247,11 @@ impl Processes for System {
     }
 
     fn exiting(&self, tid: u32) -> Exit {
-        let Ok(statm) = fs::read_to_string(format!("/proc/{tid}/statm")) else { return Exit::No };
+        let Some(statm) = text(CWD, format!("/proc/{tid}/statm")) else { return Exit::No };
         if statm.split_whitespace().any(|n| n != "0") {
             return Exit::No;
         }
-        let code = fs::read_to_string(format!("/proc/{tid}/stat")).ok().and_then(|text| {
+        let code = text(CWD, format!("/proc/{tid}/stat")).and_then(|text| {
             // The name in parentheses may hold anything; exit_code is field 52, the last.
             let (_, rest) = text.rsplit_once(')')?;
             rest.split_whitespace().nth(49)?.parse::<u32>().ok()
@@ -238,46 +288,20 @@ impl Processes for System {
 
     fn tick(&self) {
         if let Some(mountpoint) = &self.mountpoint
-            && let Ok(text) = fs::read(MOUNTS)
+            && let Ok(all) = mountinfo::all()
         {
-            *self.mounts.write() = mounts_of(&text, mountpoint);
+            *self.mounts.write() = mounts_of(&all, mountpoint);
         }
     }
 }
 
-/// The mounts that the daemon sees.
-const MOUNTS: &str = "/proc/self/mountinfo";
-
 /// Mount ids, and whether they are of the device that is mounted topmost at `mountpoint`. Empty
 /// when nothing is.
-fn mounts_of(mountinfo: &[u8], mountpoint: &Path) -> HashMap<u64, bool> {
-    let all: Vec<(u64, &[u8], Vec<u8>)> = mountinfo
-        .split(|b| *b == b'\n')
-        .filter_map(|line| {
-            let mut fields = line.split(|b| *b == b' ');
-            let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-            let device = fields.nth(1)?;
-            Some((id, device, unescape(fields.nth(1)?)))
-        })
-        .collect();
-    let place = mountpoint.as_os_str().as_bytes();
-    let Some(device) = all.iter().rev().find(|(_, _, at)| at == place).map(|(_, d, _)| *d) else {
+fn mounts_of(all: &[MountInfo], mountpoint: &Path) -> HashMap<u64, bool> {
+    let Some(ours) = all.iter().rfind(|m| m.point == mountpoint) else {
         return HashMap::new();
     };
-    all.iter().map(|(id, d, _)| (*id, *d == device)).collect()
-}
-
-/// Undoes the kernel's `\040` and the like.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, tail @ ..] = rest {
-        let digits = tail.get(..3).filter(|_| *first == b'\\');
-        let code = digits.and_then(|d| u8::from_str_radix(std::str::from_utf8(d).ok()?, 8).ok());
-        out.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &tail[3..] } else { tail };
-    }
-    out
+    all.iter().map(|m| (m.id, m.device == ours.device)).collect()
 }
 
 /// What a file of `/proc/PID/fdinfo` tells.
@@ -313,6 +337,7 @@ fn fdinfo(text: &str) -> Option<Info> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
@@ -340,6 +365,32 @@ mod tests {
         assert_eq!(system.exiting(child.id()), Exit::Killed);
         assert!(!system.alive(c.id));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn knows_a_program_whose_name_is_no_utf_8() {
+        use std::os::unix::process::ExitStatusExt;
+        let dir = tempfile::tempdir().unwrap();
+        // The kernel cuts names after 15 bytes, if need be in the middle of a letter.
+        let path = dir.path().join("ein-sehr-langeé");
+        fs::copy("/bin/sleep", &path).unwrap();
+        let system = System::default();
+        let mut child = std::process::Command::new(&path).arg("30").spawn().unwrap();
+        // Our wait for the exec may end just before it has set the name.
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(5));
+        let known = (0..400).find_map(|_| {
+            pause();
+            system.of_thread(child.id()).filter(|p| p.program.starts_with("ein"))
+        });
+        child.kill().unwrap();
+        let killed = (0..400).any(|_| {
+            pause();
+            system.exiting(child.id()) == Exit::Killed
+        });
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        let known = known.expect("a process");
+        assert_eq!((known.id.pid, known.program.as_str()), (child.id(), "ein-sehr-lange\u{fffd}"));
+        assert!(known.session > 0 && killed);
     }
 
     #[test]
@@ -390,8 +441,9 @@ mod tests {
             40 1 0:50 / /a\\040b rw shared:1 - fuse.x x rw\n\
             41 1 0:51 / /a\\040b rw shared:1 - fuse.x x rw\n\
             42 1 0:51 / /bind rw shared:1 - fuse.x x rw\n";
-        let mounts = mounts_of(text, Path::new("/a b"));
+        let all = mountinfo::parse(text);
+        let mounts = mounts_of(&all, Path::new("/a b"));
         assert_eq!([21, 40, 41, 42].map(|id| mounts[&id]), [false, false, true, true]);
-        assert!(mounts_of(text, Path::new("/nowhere")).is_empty());
+        assert!(mounts_of(&all, Path::new("/nowhere")).is_empty());
     }
 }

@@ -187,7 +187,7 @@ fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
     if !refusal.hint.is_empty() {
         lines.push(format!("hint: {}", refusal.hint));
     }
-    lines.push(format!("when: {}, by {} (pid {})", now.iso(), actor.program, actor.pid));
+    lines.push(format!("when: {}, by {}", now.iso(), actor.named()));
     lines.push(LAST_LINE.to_owned());
     let mut out = String::new();
     for line in lines {

@@ -3,8 +3,9 @@
 //!
 //! usage: bench [--write] [--seconds S] [--sizes 10,1000,100000]
 //!
-//! Medians of interleaved runs, so that a busy moment hits all columns. Nothing is fsynced
-//! anywhere: a save is committed when its call returns, as each column means it.
+//! The parties take turns, so that a busy moment hits all of them; a ratio is the median of the
+//! ratios of turns that were next to each other. Nothing is fsynced anywhere: a save is
+//! committed when its call returns, as each column means it.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -48,96 +49,223 @@ fn main() -> Result<(), String> {
          |---:|---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     print!("{table}");
+    let mut rest = String::from("| missions | what | here |\n|---:|---|---:|\n");
+    let mut appends = Vec::new();
     for &size in &settings.sizes {
-        for row in measure(size, settings.seconds) {
-            print!("{row}");
-            table.push_str(&row);
+        let (it, text) = instance(size);
+        for (name, row) in side_by_side(&it, size, &text, settings.seconds) {
+            print!("{}", row.line);
+            table.push_str(&row.line);
+            if name == "append" {
+                appends.push((size, row.mount));
+            }
         }
+        rest.push_str(&alone(it, size));
     }
-    let news = news();
-    print!("\n{news}");
+    if let [(least, few), .., (most, many)] = appends[..] {
+        let _ = writeln!(rest, "| {most} | append, against {least} missions | {:.2} |", many / few);
+    }
+    let (middle, late) = news();
+    let _ = writeln!(rest, "| 1 | event after an insert with SQLite, median | {middle:.1} ms |");
+    let _ = writeln!(rest, "| 1 | the same, nine of ten | {late:.1} ms |");
+    print!("\n{rest}");
     if settings.write {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/BENCHMARKS.md");
-        fs::write(&page, page_of(&table, &news)).map_err(|e| format!("{}: {e}", page.display()))?;
+        let text = page_of(&table, &rest);
+        fs::write(&page, text).map_err(|e| format!("{}: {e}", page.display()))?;
     }
     Ok(())
 }
 
 /// The text of docs/BENCHMARKS.md.
-fn page_of(table: &str, news: &str) -> String {
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+fn page_of(table: &str, rest: &str) -> String {
     format!(
         "# Benchmarks\n\n\
-         Written by `make bench WRITE=1`: medians in microseconds, from interleaved runs in one\n\
-         process, on {cores} cores with Linux {}. Compare the ratios, not the numbers.\n\n\
+         Written by `make bench WRITE=1`. {}\n\n\
+         ## Side by side\n\n\
+         Medians in microseconds. The parties take turns in one process, and a ratio is the median\n\
+         of the ratios of neighbouring turns: compare the ratios, not the numbers.\n\n\
          * **read**: open, read to the end, close. **stat**: `stat` by path. **append**: open with\n\
          \x20 `O_APPEND`, write one line, close. **save**: open truncating, write the whole text with\n\
          \x20 one line changed, close.\n\
          * **mount**: `missions.md` in a mounted instance with that many missions.\n\
          * **disk**: the same text in a plain file; append and save are done as a careful program\n\
-         \x20 does them: `flock`, read, write a temporary, rename.\n\
+         \x20 does them: `flock`, read, write a temporary, rename. With many missions an append to\n\
+         \x20 the disk costs by the size of the file, one to the mount does not (below 1 the mount\n\
+         \x20 is faster).\n\
          * **SQLite**: the least that a save can cost: one row inserted or updated and committed\n\
-         \x20 (WAL, `synchronous=NORMAL`).\n\
-         * **floor**: a FUSE file system that only answers.\n\n{table}\n{news}",
-        kernel.trim()
+         \x20 by the program itself, with the tables and the settings of the store (WAL,\n\
+         \x20 `synchronous=NORMAL`). The mount also keeps the history, and asks who the writer is, what\n\
+         \x20 it has seen and whether it has closed its last descriptor.\n\
+         * **floor**: a FUSE file system that only answers, with as many round trips: what the\n\
+         \x20 kernel costs. A whole save on the mount is compared with the text that it replaces,\n\
+         \x20 hence the difference at many missions.\n\n{table}\n\
+         ## By itself\n\n\
+         * **mount to first answer**: `instancefs mount` started, until a first whole read is done.\n\
+         * **read after an insert**: another program has inserted one row with SQLite; the next\n\
+         \x20 open, read, close. All rows have to be read for that; **rows** is what reading them\n\
+         \x20 costs in this process.\n\
+         * **resident**: memory of the daemon after all of the above. **idle**: its share of one\n\
+         \x20 core while nobody does anything.\n\
+         * **event**: how soon a watcher with inotify is told of another program's insert.\n\n{rest}",
+        machine(),
     )
 }
 
-/// How soon a watcher is told of a row that was inserted with SQLite.
-fn news() -> String {
+/// What it was measured on.
+fn machine() -> String {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let info = read("/proc/cpuinfo");
+    let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg");
+    format!(
+        "Measured on {cores} cores ({}) with Linux {},\nload {} at the end of the run.",
+        model.map_or("unknown", |m| m.1.trim()),
+        read("/proc/sys/kernel/osrelease").trim(),
+        load.split(' ').next().unwrap_or("unknown"),
+    )
+}
+
+/// How soon a watcher is told of a row that was inserted with SQLite, in ms: the median and the
+/// ninth of ten.
+fn news() -> (f64, f64) {
     let it = Builder::default().file("missions.md", "## Pending\n- a\n").start();
     let delays = told::delays(&it, 100);
     let millis = |at: usize| delays[at].as_secs_f64() * 1e3;
-    format!(
-        "A row inserted with SQLite is an inotify event on `missions.md` after {:.1} ms (median of\n\
-         {}; nine of ten within {:.1} ms).\n",
-        millis(delays.len() / 2),
-        delays.len(),
-        millis(delays.len() * 9 / 10),
-    )
+    (millis(delays.len() / 2), millis(delays.len() * 9 / 10))
 }
 
-/// One piece of work, told the number of its round; `None` where a column has none.
-type Work<'a> = Option<Box<dyn FnMut(u64) + 'a>>;
-
-fn measure(size: usize, seconds: f64) -> Vec<String> {
+fn instance(size: usize) -> (Instance, String) {
     let mut text = String::from("# Missions\n\n## Pending\n");
     for i in 0..size {
         let _ = writeln!(text, "- mission number {i} of the benchmark");
     }
     text.push_str("\n## In Progress\n\n## Done\n\n## Failed\n");
-    let it =
-        Builder::default().file("missions.md", &text).watchdog(Duration::from_secs(900)).start();
+    let limit = Duration::from_secs(900);
+    (Builder::default().file("missions.md", &text).watchdog(limit).start(), text)
+}
+
+/// What is measured without another party.
+fn alone(it: Instance, size: usize) -> String {
+    let mut out = String::new();
+    let mount = it.path("missions.md");
+    let db = it.database();
+    let (mut shown, mut rows) = (Vec::new(), Vec::new());
+    let mut after_insert = reading(&mount).expect("a reader");
+    for round in 0..9 {
+        let insert = "insert into missions(text, state, sequence) values (?1, 'pending', ?2)";
+        db.execute(insert, (format!("foreign {round}"), 2_000_000 + round)).expect("insert");
+        shown.push(micros(|| after_insert(0)));
+        rows.push(micros(|| every_row(&db)));
+    }
+    let text = fs::read_to_string(&mount).expect("read");
+    assert!(text.contains("- foreign 8\n"), "the insert shows");
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(out, "| {size} | {what} | {value} |");
+    };
+    let (shown, rows) = (median(shown) / 1e3, median(rows) / 1e3);
+    line("read after an insert with SQLite", format!("{shown:.1} ms"));
+    line("rows", format!("{rows:.1} ms"));
+    let daemon = it.daemon();
+    line("resident", format!("{} MB", resident(daemon) >> 20));
+    // What is due after the work is done by then.
+    std::thread::sleep(Duration::from_secs(2));
+    let (start, before) = (Instant::now(), cpu(daemon));
+    std::thread::sleep(Duration::from_secs(5));
+    let used = (cpu(daemon) - before) / start.elapsed().as_secs_f64();
+    line("idle", format!("{:.2} %", used * 100.0));
+    let mut firsts = Vec::new();
+    for _ in 0..3 {
+        it.unmount();
+        firsts.push(micros(|| {
+            it.mount();
+            reading(&mount).expect("a reader")(0);
+        }));
+    }
+    line("mount to first answer", format!("{:.0} ms", median(firsts) / 1e3));
+    out
+}
+
+/// Reads all columns of all missions, as one has to in order to find what has changed.
+fn every_row(db: &rusqlite::Connection) {
+    let columns = "id, sequence, text, state, project, complexity, queued_at, started_at,
+                   completed_at, recovery_count";
+    let mut select = db.prepare_cached(&format!("select {columns} from missions")).expect("select");
+    let mut rows = select.query([]).expect("rows");
+    let mut all: Vec<Vec<rusqlite::types::Value>> = Vec::new();
+    while let Some(row) = rows.next().expect("row") {
+        all.push((0..10).map(|i| row.get(i).expect("column")).collect());
+    }
+    assert!(!all.is_empty());
+}
+
+/// Resident memory in bytes.
+fn resident(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS");
+    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+}
+
+/// Processor time used so far, in seconds, by all threads.
+fn cpu(pid: i32) -> f64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads").flatten();
+    // In nanoseconds, unlike `stat`, which counts in ticks.
+    let spent = tasks.filter_map(|task| {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<u64>().ok()
+    });
+    spent.sum::<u64>() as f64 / 1e9
+}
+
+/// One piece of work, told the number of its round; `None` where a column has none.
+type Work<'a> = Option<Box<dyn FnMut(u64) + 'a>>;
+
+struct Measured {
+    line: String,
+    /// Median microseconds on the mount.
+    mount: f64,
+}
+
+fn side_by_side(
+    it: &Instance,
+    size: usize,
+    text: &str,
+    seconds: f64,
+) -> Vec<(&'static str, Measured)> {
     let floor_at = it.scratch("floor");
     fs::create_dir(&floor_at).expect("mkdir");
-    let session = floor::mount(text.clone().into_bytes(), &floor_at).expect("floor");
+    let session = floor::mount(text.as_bytes().to_vec(), &floor_at).expect("floor");
     let disk_dir = it.scratch("disk");
     fs::create_dir(&disk_dir).expect("mkdir");
     let disk = disk_dir.join("missions.md");
-    fs::write(&disk, &text).expect("write");
+    fs::write(&disk, text).expect("write");
     let (mount, floor) = (it.path("missions.md"), floor_at.join(floor::FILE));
+    let db = bare_database(it, size);
+    let row =
+        |name: &'static str, columns: Vec<Work<'_>>| (name, measured(size, name, columns, seconds));
 
-    let row = |name: &str, mut columns: Vec<Work<'_>>| {
-        let medians = interleave(&mut columns, seconds);
-        let mount = medians[0].expect("every work is done on the mount");
-        let mut line = format!("| {size} | {name} | {mount:.1}");
-        for median in &medians[1..] {
-            match median {
-                Some(median) => {
-                    let _ = write!(line, " | {median:.1} | {:.2}", mount / median);
-                }
-                None => line.push_str(" | | "),
-            }
-        }
-        line.push_str(" |\n");
-        line
-    };
-    let db = bare_database(&it, size);
     let mut rows = vec![
         row("read", vec![reading(&mount), reading(&disk), None, reading(&floor)]),
         row("stat", vec![stating(&mount), stating(&disk), None, stating(&floor)]),
+        row(
+            "append",
+            vec![
+                work(|i| append(&mount, i)),
+                work(|i| careful(&disk, |text| text.push_str(&format!("- appended {i}\n")))),
+                work(|i| {
+                    let insert =
+                        "insert into missions(text, state, sequence) values (?1, 'pending', ?2)";
+                    let mut insert = db.prepare_cached(insert).expect("insert");
+                    let sequence = 1_000_000 + i.cast_signed();
+                    insert.execute((format!("appended {i}"), sequence)).expect("insert");
+                }),
+                work(|i| append(&floor, i)),
+            ],
+        ),
     ];
+    let count = it.rows().iter().filter(|(text, _)| text.starts_with("appended ")).count();
+    assert!(count >= FEWEST as usize, "appends are there");
     let mut ours = fs::read_to_string(&mount).expect("read");
     let mut floors = ours.clone();
     let at = ours.find("- mission number 0").expect("a mission") + 2;
@@ -151,8 +279,8 @@ fn measure(size: usize, seconds: f64) -> Vec<String> {
             }),
             work(|i| careful(&disk, |text| text.replace_range(at..at + 7, &name(i)))),
             work(|i| {
-                db.execute("update missions set text = ?1 where id = 1", [name(i)])
-                    .expect("update");
+                let update = "update missions set text = ?1 where id = 1";
+                db.prepare_cached(update).expect("update").execute([name(i)]).expect("update");
             }),
             work(|i| {
                 floors.replace_range(at..at + 7, &name(i));
@@ -161,52 +289,55 @@ fn measure(size: usize, seconds: f64) -> Vec<String> {
         ],
     ));
     assert_eq!(fs::read_to_string(&mount).expect("read"), ours, "the last save is there");
-    rows.push(row(
-        "append",
-        vec![
-            work(|i| append(&mount, i)),
-            work(|i| careful(&disk, |text| text.push_str(&format!("- appended {i}\n")))),
-            work(|i| {
-                db.execute(
-                    "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",
-                    (format!("appended {i}"), 1_000_000 + i.cast_signed()),
-                )
-                .expect("insert");
-            }),
-            work(|i| append(&floor, i)),
-        ],
-    ));
-    let count = it.rows().iter().filter(|(text, _)| text.starts_with("appended ")).count();
-    assert!(count >= FEWEST as usize, "appends are there");
     session.umount_and_join().expect("unmount the floor");
     rows
+}
+
+fn measured(size: usize, name: &str, mut columns: Vec<Work<'_>>, seconds: f64) -> Measured {
+    let times = interleave(&mut columns, seconds);
+    let mount = median(times[0].clone());
+    let mut line = format!("| {size} | {name} | {mount:.1}");
+    for other in &times[1..] {
+        if other.is_empty() {
+            line.push_str(" | | ");
+            continue;
+        }
+        let ratios = times[0].iter().zip(other).map(|(mount, other)| mount / other).collect();
+        let _ = write!(line, " | {:.1} | {:.2}", median(other.clone()), median(ratios));
+    }
+    line.push_str(" |\n");
+    Measured { line, mount }
 }
 
 /// Rounds of each measurement; few enough for appends not to change what is measured much.
 const FEWEST: u64 = 5;
 const MOST: u64 = 500;
 
-/// Median microseconds of each column.
-fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<Option<f64>> {
+/// Microseconds of each column, by round.
+fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<Vec<f64>> {
     let mut times = vec![Vec::new(); columns.len()];
     let end = Instant::now() + Duration::from_secs_f64(seconds * columns.len() as f64);
     let mut round = 0;
     while round < FEWEST || (Instant::now() < end && round < MOST) {
         for (work, times) in columns.iter_mut().zip(&mut times) {
-            let Some(work) = work else { continue };
-            let start = Instant::now();
-            work(round);
-            times.push(start.elapsed().as_secs_f64() * 1e6);
+            if let Some(work) = work {
+                times.push(micros(|| work(round)));
+            }
         }
         round += 1;
     }
     times
-        .into_iter()
-        .map(|mut times| {
-            times.sort_by(f64::total_cmp);
-            times.get(times.len() / 2).copied()
-        })
-        .collect()
+}
+
+fn micros(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64() * 1e6
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
 }
 
 fn work<'a>(one: impl FnMut(u64) + 'a) -> Work<'a> {
@@ -244,16 +375,18 @@ fn careful(path: &PathBuf, change: impl FnOnce(&mut String)) {
     fs::rename(&temporary, path).expect("rename");
 }
 
-/// A database with the same rows and nothing else.
+/// The tables of Kōan's schema with their indexes, as the store has them.
+const SHARED: &str = include_str!("../../../src/store/migrations/shared.sql");
+
+/// A database with the same rows and nothing else, with the settings of the store.
 fn bare_database(it: &Instance, size: usize) -> rusqlite::Connection {
     let db = rusqlite::Connection::open(it.scratch("bare.db")).expect("database");
     db.execute_batch(
-        "pragma journal_mode = wal; pragma synchronous = normal;
-         create table missions(id integer primary key, text text not null, state text not null,
-                               sequence integer not null default 0);
-         create index idx on missions(state, sequence); begin;",
+        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 16000;",
     )
-    .expect("schema");
+    .expect("settings");
+    db.execute_batch(SHARED).expect("schema");
+    db.execute_batch("begin").expect("begin");
     for i in 0..size {
         db.execute(
             "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",

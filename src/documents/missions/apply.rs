@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::chunk::{Core, RowBook, RowKey, Rows, Slot};
+use super::chunk::{Core, RowBook, RowKey, Rows, Slot, Slots};
 use super::entry::{Entry, Section};
 use super::merge::{Ident, ident};
 use super::rows;
@@ -35,8 +35,8 @@ struct Apply<'a> {
     rows: Vec<Option<Rows>>,
     /// Rows of the other slots.
     fresh: HashMap<usize, Vec<Option<RowKey>>>,
-    /// Sequences over all states, in both versions: (min, max).
-    range: HashMap<&'static str, (i64, i64)>,
+    /// Per table, sequences over all states, in both versions: (min, max).
+    range: Vec<(&'static str, i64, i64)>,
 }
 
 impl<'a> Apply<'a> {
@@ -72,7 +72,7 @@ impl<'a> Apply<'a> {
                 }
             }
         }
-        let mut a = Apply { after, gone, rows, fresh, range: HashMap::new() };
+        let mut a = Apply { after, gone, rows, fresh, range: Vec::new() };
         a.ranges(before);
         a
     }
@@ -81,10 +81,14 @@ impl<'a> Apply<'a> {
     fn ranges(&mut self, before: &MissionsState) {
         for s in before.slots.iter() {
             for &(table, low, high) in s.rows.iter().flat_map(|r| &r.ranges) {
-                let r = self.range.entry(table).or_insert((low, high));
-                *r = (r.0.min(low), r.1.max(high));
+                self.widen(table, low, high);
             }
         }
+    }
+
+    /// Smallest and largest sequence of a table; (1, 0) when it is empty.
+    fn range_of(&self, table: &str) -> (i64, i64) {
+        self.range.iter().find(|r| r.0 == table).map_or((1, 0), |r| (r.1, r.2))
     }
 
     fn delete(&mut self, conn: &Connection) -> rusqlite::Result<()> {
@@ -134,7 +138,7 @@ impl<'a> Apply<'a> {
         let locs: Vec<Loc> = slots.iter().flat_map(|s| self.items_of(*s, section)).collect();
         let finished = matches!(section, Section::Done | Section::Failed);
         let table = section.table();
-        let (low, high) = self.range.get(table).copied().unwrap_or((1, 0));
+        let (low, high) = self.range_of(table);
         if finished {
             // Newest first: the order is that of the completion, sequences only break ties.
             let mut next = high;
@@ -147,13 +151,13 @@ impl<'a> Apply<'a> {
                 });
                 self.write(conn, loc, &entry, sequence)?;
             }
-            self.widen(table, next);
+            self.widen(table, next, next);
             return Ok(());
         }
         let (window, keys) = self.window(&slots, &locs, section);
         let given = sequence::assign(&keys, low.saturating_sub(1), high.saturating_add(1));
         for (loc, sequence) in window.into_iter().zip(given) {
-            self.widen(table, sequence);
+            self.widen(table, sequence, sequence);
             let entry = self.after.slots[loc.slot].core.entries[loc.index].clone();
             if self.rows[loc.slot].is_some() {
                 self.resequence(conn, loc, section, sequence)?;
@@ -164,9 +168,11 @@ impl<'a> Apply<'a> {
         Ok(())
     }
 
-    fn widen(&mut self, table: &'static str, sequence: i64) {
-        let r = self.range.entry(table).or_insert((sequence, sequence));
-        *r = (r.0.min(sequence), r.1.max(sequence));
+    fn widen(&mut self, table: &'static str, low: i64, high: i64) {
+        match self.range.iter_mut().find(|r| r.0 == table) {
+            Some(r) => (r.1, r.2) = (r.1.min(low), r.2.max(high)),
+            None => self.range.push((table, low, high)),
+        }
     }
 
     /// The changed items with one unchanged neighbour on either side of each run; all items
@@ -206,7 +212,7 @@ impl<'a> Apply<'a> {
         let last = self.after.last_item(section);
         let open_start = window.first().copied() == first;
         let open_end = window.last().copied() == last;
-        let (low, high) = self.range.get(section.table()).copied().unwrap_or((1, 0));
+        let (low, high) = self.range_of(section.table());
         let given = sequence::assign(keys, low.saturating_sub(1), high.saturating_add(1));
         let edge_ok = |i: Option<usize>, open: bool| {
             i.is_none_or(|i| open || keys[i].is_some_and(|k| k.sequence == given[i]))
@@ -272,9 +278,9 @@ impl<'a> Apply<'a> {
         Ok(())
     }
 
-    fn slots(self) -> Arc<[Slot]> {
+    fn slots(self) -> Slots {
         let Apply { after, rows, mut fresh, .. } = self;
-        after
+        let slots: Vec<Slot> = after
             .slots
             .iter()
             .zip(rows)
@@ -283,6 +289,7 @@ impl<'a> Apply<'a> {
                 core: s.core.clone(),
                 rows: rows.or_else(|| fresh.remove(&i).map(|k| RowBook::new(&s.core, k))),
             })
-            .collect()
+            .collect();
+        slots.into()
     }
 }

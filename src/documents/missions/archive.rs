@@ -180,19 +180,71 @@ pub fn decode(bytes: &[u8]) -> Result<MissionsState, String> {
     let [next_no, next_line, nested] = counters[..] else {
         return Err("three counters expected".to_owned());
     };
-    let mut run = Vec::new();
-    for (n, line) in rest.lines().enumerate() {
-        let entry = read(line).map_err(|e| format!("line {}: {e}", n + 2))?;
-        run.push(Arc::new(entry));
-    }
     Ok(MissionsState {
-        slots: assemble([Piece::Entries(run)]),
+        slots: assemble([Piece::Entries(all(rest)?)]),
         next_no,
         next_line,
         nested_items: nested != 0,
         start,
         vanished: Arc::new([]),
     })
+}
+
+/// Archives of fewer bytes are read by one thread.
+const LARGE: usize = 1 << 18;
+
+/// The entries of all lines, a large archive by several threads at once.
+fn all(rest: &str) -> Result<Vec<Arc<Entry>>, String> {
+    let threads = if rest.len() < LARGE {
+        1
+    } else {
+        std::thread::available_parallelism().map_or(1, usize::from).min(8)
+    };
+    let parts = parts(rest, threads);
+    let read: Vec<Result<Vec<Arc<Entry>>, (usize, String)>> = std::thread::scope(|scope| {
+        let started: Vec<_> = parts[1..]
+            .iter()
+            .map(|part| {
+                (*part, std::thread::Builder::new().spawn_scoped(scope, move || some(part)))
+            })
+            .collect();
+        let first = some(parts[0]);
+        let others = started.into_iter().map(|(part, thread)| {
+            // Without a thread, or when it has panicked, the work is done here.
+            thread.ok().and_then(|t| t.join().ok()).unwrap_or_else(|| some(part))
+        });
+        std::iter::once(first).chain(others).collect()
+    });
+    let mut entries = Vec::new();
+    for (part, read) in parts.iter().zip(read) {
+        let mut read = read.map_err(|(line, e)| {
+            let before = part.as_ptr() as usize - rest.as_ptr() as usize;
+            format!("line {}: {e}", rest[..before].lines().count() + line + 2)
+        })?;
+        entries.append(&mut read);
+    }
+    Ok(entries)
+}
+
+/// About equal parts of whole lines, at least one.
+fn parts(text: &str, count: usize) -> Vec<&str> {
+    let mut parts = Vec::with_capacity(count);
+    let mut rest = text;
+    for left in (2..=count).rev() {
+        let near = rest.len() / left;
+        let Some(end) = rest.as_bytes()[near..].iter().position(|b| *b == b'\n') else { break };
+        let (part, after) = rest.split_at(near + end + 1);
+        parts.push(part);
+        rest = after;
+    }
+    parts.push(rest);
+    parts
+}
+
+/// The entries of some lines; or the index of the line that is wrong, and why.
+fn some(lines: &str) -> Result<Vec<Arc<Entry>>, (usize, String)> {
+    let lines = lines.lines().enumerate();
+    lines.map(|(n, line)| read(line).map(Arc::new).map_err(|e| (n, e))).collect()
 }
 
 struct Fields<'t>(std::str::Split<'t, char>);
@@ -269,23 +321,23 @@ fn read(line: &str) -> Result<Entry, String> {
             let recoveries = f.number()?;
             let (project, complexity, text) = (f.next()?, f.next()?, f.next()?);
             let raw = f.text()?;
-            let from_raw = if [project, complexity, text].contains(&"=") {
+            let mut from_raw = if [project, complexity, text].contains(&"=") {
                 Some(read_mission(&raw, section).unwrap_or_else(|| parse::simple(&raw)))
             } else {
                 None
             };
             let m = Mission {
-                project: match (project, &from_raw) {
-                    ("=", Some(r)) => r.project.clone(),
+                project: match (project, &mut from_raw) {
+                    ("=", Some(r)) => std::mem::take(&mut r.project),
                     (v, _) => value_of(v)?,
                 },
-                complexity: match (complexity, &from_raw) {
-                    ("=", Some(r)) => r.complexity.clone(),
+                complexity: match (complexity, &mut from_raw) {
+                    ("=", Some(r)) => r.complexity.take(),
                     ("-", _) => None,
                     (v, _) => Some(value_of(v)?),
                 },
-                text: match (text, &from_raw) {
-                    ("=", Some(r)) => r.text.clone(),
+                text: match (text, &mut from_raw) {
+                    ("=", Some(r)) => std::mem::take(&mut r.text),
                     (v, _) => value_of(v)?,
                 },
                 times,

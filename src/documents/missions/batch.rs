@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::chunk::{Core, Slot};
+use super::chunk::{Core, Slot, Slots};
 use super::entry::{Entry, Kind, Section};
 use super::tree::{Loc, MissionsState};
 
@@ -23,7 +23,7 @@ pub enum Piece {
 }
 
 /// Slots from pieces: runs of new content are cut to size, short ones join a neighbour.
-pub fn assemble(pieces: impl IntoIterator<Item = Piece>) -> Arc<[Slot]> {
+pub fn assemble(pieces: impl IntoIterator<Item = Piece>) -> Slots {
     let mut out: Vec<Slot> = Vec::new();
     let mut run: Vec<Arc<Entry>> = Vec::new();
     let mut pieces = pieces.into_iter().peekable();

@@ -5,10 +5,12 @@
 //! to rows only (row id, sequence) lies beside a core in its [`Slot`], because another
 //! program may renew all of it without changing a letter.
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::archive;
 use super::entry::{Entry, Kind, Section};
+use crate::documents::Content;
 
 /// An immutable run of entries.
 pub struct Core {
@@ -112,6 +114,37 @@ pub struct Slot {
     pub core: Arc<Core>,
     /// Their rows, as far as known: `None` until they were applied.
     pub rows: Option<Rows>,
+}
+
+/// The slots of a version, and its text once somebody has asked for it.
+#[derive(Clone)]
+pub struct Slots(Arc<Shared>);
+
+struct Shared {
+    slots: Box<[Slot]>,
+    text: OnceLock<Content>,
+}
+
+impl Slots {
+    /// The text. Costs by the number of slots, the first time.
+    pub fn text(&self) -> Content {
+        let bytes = || self.iter().map(|s| s.core.bytes.clone());
+        self.0.text.get_or_init(|| Content::from_chunks(bytes())).clone()
+    }
+}
+
+impl From<Vec<Slot>> for Slots {
+    fn from(slots: Vec<Slot>) -> Slots {
+        Slots(Arc::new(Shared { slots: slots.into(), text: OnceLock::new() }))
+    }
+}
+
+impl Deref for Slots {
+    type Target = [Slot];
+
+    fn deref(&self) -> &[Slot] {
+        &self.0.slots
+    }
 }
 
 impl Slot {

@@ -13,6 +13,7 @@ mod insert;
 mod marker;
 mod matching;
 mod merge;
+mod numbers;
 mod parse;
 mod plan;
 mod refresh;
@@ -174,6 +175,14 @@ impl Document for Missions {
 
     fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {
         (view == View::MissionsMd).then(|| archive::text(archive)).flatten()
+    }
+
+    fn lost(&self, before: &State, after: &State) -> bool {
+        let lines = |state| {
+            let state = MissionsState::of(state)?;
+            Some(state.slots.iter().map(|s| u64::from(s.core.lines)).sum::<u64>())
+        };
+        lines(after) < lines(before)
     }
 
     fn under_missions_lock(&self) -> bool {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::{Batch, Piece, assemble};
+use super::chunk::Slot;
 use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
@@ -281,7 +282,7 @@ pub fn believe(text: &str, near: &MissionsState, now: &str) -> MissionsState {
 /// A text as the first version of its kind, numbered from 1.
 pub fn read(text: &str, nested_items: bool) -> MissionsState {
     let mut state = MissionsState {
-        slots: Arc::new([]),
+        slots: Vec::new().into(),
         next_no: 1,
         next_line: 1,
         nested_items,
@@ -381,12 +382,16 @@ fn same_missions(a: &MissionsState, b: &MissionsState) -> bool {
 
 /// Whether the slots of `next` that `current` does not have, read as text, give their entries.
 fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
+    let same = |(a, b): &(&Slot, &Slot)| Arc::ptr_eq(&a.core, &b.core);
+    let (a, b) = (&current.slots[..], &next.slots[..]);
+    let head = a.iter().zip(b).take_while(same).count();
+    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(same).count();
     let old: std::collections::HashSet<_> =
-        current.slots.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let changed =
-        |i: usize| next.slots.get(i).is_some_and(|s| !old.contains(&Arc::as_ptr(&s.core)));
-    let mut i = 0;
-    while i < next.slots.len() {
+        a[head..a.len() - tail].iter().map(|s| Arc::as_ptr(&s.core)).collect();
+    let mid = head..b.len() - tail;
+    let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
+    let mut i = head.saturating_sub(1);
+    while i < mid.end {
         if !changed(i) && !changed(i + 1) {
             i += 1;
             continue;

@@ -1,6 +1,6 @@
 //! What other programs did to the rows (R9).
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Batch;
@@ -8,6 +8,7 @@ use super::chunk::{RowBook, RowKey, Slot};
 use super::entry::{Entry, Kind, Section, clean};
 use super::insert::{new_section, space};
 use super::merge::{Ident, Tally, ident};
+use super::numbers::{Numbers, with_room};
 use super::rematch::{key_text, same_columns};
 use super::render;
 use super::rows::Row;
@@ -65,6 +66,26 @@ pub(super) struct Item {
     pub(super) loc: Loc,
     pub(super) entry: Arc<Entry>,
     pub(super) key: Option<RowKey>,
+}
+
+/// A table by number, for maps.
+pub(super) type Table = u8;
+
+/// A row among those of all tables.
+pub(super) fn row_of(section: Section, id: i64) -> (Table, i64) {
+    let table = match section {
+        Section::Ci => 0,
+        Section::Ideas => 1,
+        _ => 2,
+    };
+    (table, id)
+}
+
+impl Item {
+    /// Its row.
+    pub(super) fn row(&self) -> Option<(Table, i64)> {
+        Some(row_of(self.entry.section, self.key?.id))
+    }
 }
 
 /// A refresh on its way.
@@ -137,15 +158,11 @@ impl<'a> Refresh<'a> {
         if self.rows.len() != self.items.len() {
             return false;
         }
-        let by_key: HashMap<(&str, i64), usize> = self
-            .items
-            .iter()
-            .enumerate()
-            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
-            .collect();
+        let mut by_key: Numbers<(Table, i64), usize> = with_room(self.items.len());
+        by_key.extend(self.items.iter().enumerate().filter_map(|(i, it)| Some((it.row()?, i))));
         let mut pairs = Vec::with_capacity(self.rows.len());
         for (r, row) in self.rows.iter().enumerate() {
-            let Some(&i) = by_key.get(&(row.section.table(), row.key.id)) else { return false };
+            let Some(&i) = by_key.get(&row_of(row.section, row.key.id)) else { return false };
             let item = &self.items[i];
             let same = item.key == Some(row.key)
                 && item.entry.section == row.section
@@ -162,8 +179,11 @@ impl<'a> Refresh<'a> {
     }
 
     /// Where an item of `base` is in `last`.
-    fn places(&self) -> HashMap<Ident, Loc> {
-        self.last.located().filter(|(_, e)| e.is_item()).map(|(l, e)| (ident(e), l)).collect()
+    fn places(&self) -> Numbers<Ident, Loc> {
+        let mut places = with_room(self.items.len());
+        let items = self.last.located().filter(|(_, e)| e.is_item());
+        places.extend(items.map(|(l, e)| (ident(e), l)));
+        places
     }
 
     fn carry_over(&mut self) {
@@ -179,7 +199,7 @@ impl<'a> Refresh<'a> {
         space(&mut self.state, &mut self.batch);
     }
 
-    fn vanished(&mut self, item: usize, places: &HashMap<Ident, Loc>) {
+    fn vanished(&mut self, item: usize, places: &Numbers<Ident, Loc>) {
         let old = self.items[item].entry.clone();
         let Some(loc) = places.get(&ident(&old)) else { return };
         let Some(ours) = self.last.at(*loc) else { return };
@@ -201,7 +221,7 @@ impl<'a> Refresh<'a> {
 
     /// Rows of one section in the order in which they are shown: those that keep their order
     /// stay, all others go behind the row before them.
-    fn section(&mut self, section: Section, places: &HashMap<Ident, Loc>) {
+    fn section(&mut self, section: Section, places: &Numbers<Ident, Loc>) {
         let from = self.rows.partition_point(|r| r.section < section);
         let to = self.rows.partition_point(|r| r.section <= section);
         let stable = self.stable(from..to, section);
@@ -213,8 +233,7 @@ impl<'a> Refresh<'a> {
                 .and_then(|loc| Some((loc, self.last.at(loc)?.clone())));
             match (item, ours) {
                 (Some(i), Some((loc, ours))) => {
-                    let moved_by_them =
-                        self.items[i].entry.section != section || !stable.contains(&r);
+                    let moved_by_them = self.items[i].entry.section != section || !stable[r - from];
                     let moved_by_us = ours.section != self.items[i].entry.section;
                     let state_by_them = self.items[i].entry.section != section;
                     if moved_by_us && state_by_them && ours.section != section {
@@ -266,8 +285,11 @@ impl<'a> Refresh<'a> {
         }
     }
 
-    /// Rows of this range whose order among each other is that of the text.
-    fn stable(&self, range: std::ops::Range<usize>, section: Section) -> HashSet<usize> {
+    /// For each row of this range, whether it is one of those whose order among each other is that
+    /// of the text.
+    fn stable(&self, range: std::ops::Range<usize>, section: Section) -> Vec<bool> {
+        let mut stable = vec![false; range.len()];
+        let from = range.start;
         let here: Vec<(usize, Loc)> = range
             .filter_map(|r| {
                 let item = &self.items[self.of_row[r]?];
@@ -275,10 +297,12 @@ impl<'a> Refresh<'a> {
             })
             .collect();
         if matches!(section, Section::Done | Section::Failed) {
-            return here.into_iter().map(|(r, _)| r).collect();
+            here.into_iter().for_each(|(r, _)| stable[r - from] = true);
+            return stable;
         }
         let order: Vec<Loc> = here.iter().map(|(_, l)| *l).collect();
-        longest_increasing(&order).into_iter().map(|i| here[i].0).collect()
+        longest_increasing(&order).into_iter().for_each(|i| stable[here[i].0 - from] = true);
+        stable
     }
 
     fn put(&mut self, place: &mut Option<Loc>, section: Section, entry: Arc<Entry>) {
@@ -342,12 +366,12 @@ impl<'a> Refresh<'a> {
 
     /// `ours` with what the row changed since `base`; `None` when nothing.
     fn renewed(&mut self, i: usize, r: usize, ours: &Entry, to: Section) -> Option<Arc<Entry>> {
-        let old = self.items[i].entry.clone();
-        let row = self.rows[r].kind.clone();
-        let same = same_columns(&old.kind, &row);
+        let same = same_columns(&self.items[i].entry.kind, &self.rows[r].kind);
         if same && to == ours.section {
             return None;
         }
+        let old = self.items[i].entry.clone();
+        let row = self.rows[r].kind.clone();
         let (mut kind, mut shown) = (ours.kind.clone(), to != ours.section);
         match (&mut kind, &old.kind, &row) {
             (Kind::Mission(m), Kind::Mission(o), Kind::Mission(t)) => {
@@ -422,8 +446,8 @@ impl<'a> Refresh<'a> {
             .cloned()
             .collect();
         let mut next = batch.apply(&state);
-        let keys: HashMap<Ident, RowKey> =
-            ids.iter().zip(&rows).filter_map(|(id, row)| Some(((*id)?, row.key))).collect();
+        let mut keys: Numbers<Ident, RowKey> = with_room(rows.len());
+        keys.extend(ids.iter().zip(&rows).filter_map(|(id, row)| Some(((*id)?, row.key))));
         let slots: Vec<Slot> = next
             .slots
             .iter()

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::entry::{Kind, Section, clean};
 use super::merge::{Ident, ident};
-use super::refresh::{Item, Refresh};
+use super::numbers::{Numbers, with_room};
+use super::refresh::{Item, Refresh, Table, row_of};
 use super::rows::Row;
 use super::tree::MissionsState;
 use crate::text::similarity;
@@ -101,19 +102,16 @@ impl Refresh<'_> {
 
     /// Pairs leftovers of the same table and row id when `want` holds.
     fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
-        let by_id: HashMap<(&str, i64), usize> = self
-            .items
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| self.of_item[*i].is_none())
-            .filter_map(|(i, it)| Some(((it.entry.section.table(), it.key?.id), i)))
-            .collect();
+        let left = self.of_item.iter().filter(|i| i.is_none()).count();
+        let mut by_id: Numbers<(Table, i64), usize> = with_room(left);
+        let items = self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none());
+        by_id.extend(items.filter_map(|(i, it)| Some((it.row()?, i))));
         let mut pairs = Vec::new();
         for (r, row) in self.rows.iter().enumerate() {
             if self.of_row[r].is_some() {
                 continue;
             }
-            if let Some(&i) = by_id.get(&(row.section.table(), row.key.id))
+            if let Some(&i) = by_id.get(&row_of(row.section, row.key.id))
                 && want(row, &self.items[i])
             {
                 pairs.push((r, i));

@@ -101,7 +101,12 @@ fn mission(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         },
         recoveries: number(row, 9)?,
     };
-    let section = Section::of_state(&text(row, 3)?.unwrap_or_default());
+    let section = match row.get_ref(3)? {
+        ValueRef::Text(state) | ValueRef::Blob(state) => {
+            Section::of_state(std::str::from_utf8(state).unwrap_or_default())
+        }
+        _ => Section::of_state(""),
+    };
     Ok(Row { key: key(row)?, section, kind: Kind::Mission(Box::new(m)) })
 }
 

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 
 use super::archive;
-use super::chunk::Slot;
+use super::chunk::Slots;
 use super::entry::{Entry, Kind, Section};
 use crate::documents::{Content, DocState, State};
 use crate::model::{Stamp, View};
@@ -32,7 +32,7 @@ pub struct Loc {
 #[derive(Clone)]
 pub struct MissionsState {
     /// The text.
-    pub slots: Arc<[Slot]>,
+    pub slots: Slots,
     /// The next mission number.
     pub next_no: u64,
     /// The next line number.
@@ -66,7 +66,7 @@ impl DocState for MissionsState {
 impl MissionsState {
     /// The text.
     pub fn content(&self) -> Content {
-        Content::from_chunks(self.slots.iter().map(|s| s.core.bytes.clone()))
+        self.slots.text()
     }
 
     /// The missions state behind a [`State`]; `None` when it is of another kind.

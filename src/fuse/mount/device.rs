@@ -83,7 +83,9 @@ fn by_helper(point: &Path, options: &MountOptions) -> Result<OwnedFd, MountError
         return match device {
             Ok(Some(device)) => Ok(device),
             Ok(None) | Err(_) => {
-                let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+                let said = String::from_utf8_lossy(&output.stderr);
+                let own_name = format!("{helper}: ");
+                let text = said.trim().trim_start_matches(&own_name).to_owned();
                 if text.contains("user_allow_other") {
                     Err(MountError::AllowOtherForbidden)
                 } else {

@@ -1,7 +1,6 @@
 //! A served mount: making it, knowing that it is there, and taking it away.
 
 mod device;
-mod mountinfo;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 
 use self::device::Unmounting;
-pub use self::mountinfo::MountInfo;
 use super::FSTYPE;
 use super::adapter::Adapter;
 use super::calls::EVENT_LOOPS;
@@ -24,6 +22,7 @@ use super::polls::Polls;
 use super::pool::Pool;
 use super::stats::Stats;
 use crate::vfs::Layer;
+use crate::vfs::mountinfo::{self, MountInfo};
 
 /// How a mount is made. It is always `nosuid,nodev,default_permissions`.
 #[derive(Debug, Clone)]
@@ -112,8 +111,8 @@ impl Mount {
             let _ = device::unmount(&point, Unmounting::Forced);
             e
         };
-        let info = mountinfo::at(&point).map_err(failed).map_err(undo)?;
-        let connection = info.ok_or(MountError::NoAnswer).map_err(undo)?.minor;
+        let info = topmost(&point).map_err(failed).map_err(undo)?;
+        let connection = info.ok_or(MountError::NoAnswer).map_err(undo)?.device.1;
 
         let (stats, pool) = (Arc::new(Stats::default()), Pool::default());
         let polls = Arc::new(Polls::default());
@@ -220,8 +219,8 @@ impl Mount {
     /// Never touches a mount that somebody else has made at the same place since.
     fn leave(&self, how: Unmounting) -> Result<(), MountError> {
         let failed = |source| MountError::Failed { point: self.point.clone(), source };
-        match mountinfo::at(&self.point).map_err(failed)? {
-            Some(info) if info.minor == self.connection && !self.is_over() => {
+        match topmost(&self.point).map_err(failed)? {
+            Some(info) if info.device.1 == self.connection && !self.is_over() => {
                 device::unmount(&self.point, how)
             }
             Some(_) | None => Ok(()),
@@ -264,13 +263,18 @@ impl Drop for Mount {
     }
 }
 
+/// The topmost mount exactly at `point` (absolute, without symlinks).
+fn topmost(point: &Path) -> io::Result<Option<MountInfo>> {
+    Ok(mountinfo::all()?.into_iter().rfind(|m| m.point == point))
+}
+
 /// What is mounted exactly at `path`, without asking it.
 ///
 /// # Errors
 /// `Failed` when the directory above or `/proc` cannot be read.
 pub fn mounted_at(path: &Path) -> Result<Option<MountInfo>, MountError> {
     let point = resolve(path)?;
-    mountinfo::at(&point).map_err(|source| MountError::Failed { point, source })
+    topmost(&point).map_err(|source| MountError::Failed { point, source })
 }
 
 /// Detaches dead mounts of ours at `path`: of our type, and nobody serves them any more
@@ -284,7 +288,7 @@ pub fn detach_dead(path: &Path) -> Result<bool, MountError> {
     let mut any = false;
     // One may be above another; each round takes one away.
     for _ in 0..64 {
-        let ours = mountinfo::at(&point).map_err(failed)?.is_some_and(|m| m.fstype == FSTYPE);
+        let ours = topmost(&point).map_err(failed)?.is_some_and(|m| m.fstype == FSTYPE);
         if !ours || !is_dead(&point) {
             break;
         }
@@ -292,6 +296,20 @@ pub fn detach_dead(path: &Path) -> Result<bool, MountError> {
         any = true;
     }
     Ok(any)
+}
+
+/// Takes the topmost mount of ours at `path` out of sight and ends its connection, whether or not
+/// somebody serves it: requests that are not answered fail.
+///
+/// # Errors
+/// When it cannot be detached.
+pub fn detach_by_force(path: &Path) -> Result<(), MountError> {
+    let point = resolve(path)?;
+    let failed = |source| MountError::Failed { point: point.clone(), source };
+    match topmost(&point).map_err(failed)? {
+        Some(info) if info.fstype == FSTYPE => device::unmount(&point, Unmounting::Forced),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn is_dead(point: &Path) -> bool {
@@ -340,7 +358,7 @@ fn resolve(path: &Path) -> Result<PathBuf, MountError> {
 fn check(mountpoint: &Path) -> Result<PathBuf, MountError> {
     let point = resolve(mountpoint)?;
     let failed = |source: io::Error| MountError::Failed { point: point.clone(), source };
-    if let Some(info) = mountinfo::at(&point).map_err(failed)? {
+    if let Some(info) = topmost(&point).map_err(failed)? {
         return Err(if info.fstype == FSTYPE && is_dead(&point) {
             MountError::Dead(point)
         } else {
