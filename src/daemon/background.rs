@@ -13,6 +13,8 @@ use crate::documents::live::Live;
 const TICK: Duration = Duration::from_millis(50);
 /// How often rows that wait are tried while they do: the lock may be free for moments only.
 const TRY: Duration = Duration::from_millis(1);
+/// So many tries in a row, then at the pace of [`TICK`].
+const IMPATIENT: u32 = 2_000;
 /// How long committed work may wait for the device (R8: about a second).
 const SYNC: Duration = Duration::from_millis(700);
 /// Time between two rounds of housekeeping.
@@ -41,12 +43,20 @@ impl Background {
             tick();
         })?;
         let settling = Arc::clone(live);
+        let mut tries = 0u32;
         background.every("rows", TRY, move || {
-            if settling.await_waiting(TICK)
-                && settling.lock_is_free()
-                && let Err(e) = settling.settle()
-            {
-                log::debug!("rows still wait: {e}");
+            if !settling.await_waiting(TICK) {
+                tries = 0;
+            } else if settling.lock_is_free() {
+                if let Err(e) = settling.settle() {
+                    log::debug!("rows still wait: {e}");
+                }
+            } else {
+                // Somebody who holds it for long is not asked a thousand times a second.
+                tries = tries.saturating_add(1);
+                if tries > IMPATIENT {
+                    std::thread::sleep(TICK);
+                }
             }
         })?;
         let syncing = Arc::clone(live);

@@ -16,6 +16,7 @@ use super::seen::{Looks, Verdict};
 use super::sources::Source;
 use super::tree::{OWN_DIR, Place, ROOT, Tree};
 use super::writing::source_too_big;
+use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::View;
 
@@ -142,7 +143,7 @@ impl Tree {
     /// A rename onto the name is a save of the file's content, committed inside the rename.
     fn rename_onto(&self, who: &Caller, from: At<'_>, view: View, how: Renaming) -> Result<()> {
         if view.read_only() {
-            return Err(Error::ReadOnly);
+            return self.rendered_onto(who, from, view, how);
         }
         let current = self.docs.current(view.doc())?;
         if how == Renaming::NoReplace && self.shows(view, &current, who) {
@@ -160,6 +161,37 @@ impl Tree {
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
         self.absences.reveal(view, renamer.as_ref(), self.now());
         Ok(())
+    }
+
+    /// A rename onto a read-only document: fine when it shows what is there anyway.
+    fn rendered_onto(&self, who: &Caller, from: At<'_>, view: View, how: Renaming) -> Result<()> {
+        if how == Renaming::NoReplace {
+            return Err(Error::ReadOnly);
+        }
+        let renamer = self.process(who);
+        let saver = self.saver_of_rename(who, view, from, renamer.as_ref());
+        let attr = self.plain.attr_of(from.parent, from.name)?;
+        if attr.kind != FileType::Regular {
+            return Err(Error::ReadOnly);
+        }
+        let file = self.plain.real_file(from.parent, from.name)?;
+        let text = read_all(&file, self.options.size_limit).map_err(|e| Error::Os(errno(&e)))?;
+        let Some(text) = text else { return Err(Error::ReadOnly) };
+        let seen = Some(self.docs.current(view.doc())?);
+        let request = SaveRequest {
+            view,
+            seen,
+            written: Written::Whole(&text),
+            actor: saver.actor,
+            stale: false,
+            under_their_lock: false,
+            expect_sha256: None,
+        };
+        match self.docs.save(request) {
+            Ok(_) => self.take_in(from, view, &attr),
+            Err(SaveError::Refused(_)) => Err(Error::ReadOnly),
+            Err(SaveError::Store(e)) => Err(e.into()),
+        }
     }
 
     /// The renamed file goes, and the document goes on under its number. So that no other file

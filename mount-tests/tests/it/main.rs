@@ -7,6 +7,7 @@ mod config;
 mod crash;
 mod harness;
 mod history;
+mod koan;
 mod leaving;
 mod merge;
 mod names;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::batch::{Batch, Piece, assemble};
 use super::chunk::Slot;
-use super::compare::{Compared, checked, compare, compare_all, start_of};
+use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
@@ -33,7 +33,8 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
                 ));
             }
             if let Some(rows) = p.exported(text, seen) {
-                return Ok(p.nothing(rows.clone()));
+                let believed = believe(text, rows, &now);
+                return Ok(p.nothing(Arc::new(believed)));
             }
             match seen {
                 Some(seen) => p.whole(text, seen),
@@ -42,6 +43,14 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
             }
         }
     }
+}
+
+/// Kōan's own rendering, as far as its headers show (missions-format section 2).
+fn in_their_form(text: &str) -> bool {
+    let headers: Vec<&str> = text.lines().filter(|l| l.starts_with("## ")).collect();
+    let states = ["## Pending", "## In Progress", "## Done", "## Failed"];
+    text.starts_with("# Missions\n\n## CI\n")
+        && matches!(&headers[..], ["## CI", rest @ ..] | ["## CI", "## Ideas", rest @ ..] if *rest == states)
 }
 
 /// Nothing was ever saved: the text is still the fresh one.
@@ -65,22 +74,30 @@ impl Planner<'_> {
         }
     }
 
-    /// The rows, when the text is a rendering of exactly them by a writer that has not seen the
-    /// current version of the text: it read the rows, whatever it read in the mount before, and
-    /// its order, spelling and missing comments say nothing (R9). What waits for
-    /// `missions.lock` is not among the rows and was not seen.
-    fn exported(&self, text: &str, seen: Option<&MissionsState>) -> Option<&State> {
-        let stale = seen.is_none_or(|s| !self.is_current(s));
-        let rows = self
-            .save
-            .rows
-            .filter(|r| stale && !pristine(self.current) || !self.is_current_state(r))?;
-        let known = MissionsState::of(rows)?;
-        let same = match compare(known, text, start_of(text, known), self.now) {
-            None => true,
-            Some(c) => strays(known, known, &c) == Some(0),
-        };
-        same.then_some(rows)
+    /// The rows, when the text is a rendering of exactly them: its writer, who holds
+    /// `missions.lock`, read the rows, whatever it read in the mount before, and its order,
+    /// spelling and missing comments say nothing (R9). What waits for the lock is not among the
+    /// rows and was not seen. A writer that has seen the current text may as well have edited
+    /// that; then only the rendering program's own form with the queue in its order counts.
+    fn exported(&self, text: &str, seen: Option<&MissionsState>) -> Option<&MissionsState> {
+        let rows = self.save.rows.and_then(MissionsState::of)?;
+        let sees_all = self.is_current(rows)
+            && (pristine(self.current) || seen.is_some_and(|s| self.is_current(s)));
+        if sees_all && !in_their_form(text) {
+            return None;
+        }
+        match compare(rows, text, start_of(text, rows), self.now) {
+            None => Some(rows),
+            Some(c) if strays(rows, rows, &c) != Some(0) => None,
+            Some(c) if sees_all => {
+                let live = |e: &Entry| matches!(e.section, Section::Pending | Section::InProgress);
+                let moved =
+                    |n: &New| live(&n.entry) && n.pair.as_ref().is_none_or(|p| p.moved || p.edited);
+                let items = c.new.iter().filter(|n| n.entry.is_item());
+                (!items.clone().any(moved)).then_some(rows)
+            }
+            Some(_) => Some(rows),
+        }
     }
 
     fn is_current(&self, seen: &MissionsState) -> bool {

@@ -1058,3 +1058,31 @@ fn the_file_counts_as_imported_once() {
     conn.execute_batch(doc.schema()).unwrap();
     assert_eq!(marks(), ["initialized_at=2026-07-01T09:00"]);
 }
+
+/// Whoever holds the lock, has seen the current text and writes it in the form of an export.
+#[test]
+fn an_export_by_a_writer_that_has_seen_the_text_keeps_comments_but_not_an_edit() {
+    let mut live = Live::new();
+    live.edit("# Missions\n\n## CI\n\n## Pending\n- a\n# c\n- b\n\n## In Progress\n\n## Done\n\n## Failed\n");
+    let written = |live: &mut Live, text: &str| {
+        let cx = live.cx();
+        let current = live.state.clone();
+        let save = Save {
+            view: View::MissionsMd,
+            seen: Some(&current),
+            written: Written::Whole(text.as_bytes()),
+            current: &current,
+            outside_since_seen: false,
+            rows: Some(&current),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        (text_of(&plan.next), text_of(&plan.believed))
+    };
+    let export = rendered(&live);
+    let (before, reordered) = (
+        live.text(),
+        export.replace("- a ", "- x ").replace("- b ", "- a ").replace("- x ", "- b "),
+    );
+    assert_eq!(written(&mut live, &export), (before, export));
+    assert_eq!(written(&mut live, &reordered), (reordered.clone(), reordered));
+}

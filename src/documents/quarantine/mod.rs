@@ -4,11 +4,12 @@
 mod import;
 
 use std::any::Any;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::{Content, Context, DocState, Document, Plan, Refreshed, Save, State};
+use super::{Content, Context, DocState, Document, Plan, Refreshed, Save, State, Written};
 use crate::model::{DocId, Reason, Refusal, View};
 use crate::store::StoreError;
 
@@ -70,6 +71,23 @@ fn render(conn: &Connection) -> rusqlite::Result<String> {
     Ok(out)
 }
 
+/// Whether `written` has lines of the quarantine and none that `current` does not have.
+fn shows(current: &[u8], written: &[u8]) -> bool {
+    let lines = |text: &[u8]| -> Option<HashSet<String>> {
+        let text = std::str::from_utf8(text).ok()?;
+        let text = text.trim_start().strip_prefix(HEADING.trim_end()).unwrap_or(text);
+        // The text of a row may be several lines there.
+        let mut items = text.trim_start().split("- \u{1f6e1}");
+        let nothing_above = items.next().is_some_and(|s| s.trim().is_empty());
+        let one = |item: &str| item.split_whitespace().collect::<Vec<_>>().join(" ");
+        nothing_above.then(|| items.map(one).collect())
+    };
+    match (lines(current), lines(written)) {
+        (Some(current), Some(written)) => !written.is_empty() && written.is_subset(&current),
+        _ => false,
+    }
+}
+
 impl Document for Quarantine {
     fn id(&self) -> DocId {
         DocId::Quarantine
@@ -107,7 +125,15 @@ impl Document for Quarantine {
         Ok(Refreshed { next, changed, overlaps: Vec::new(), summary })
     }
 
-    fn plan(&self, _save: &Save<'_>, _cx: &Context) -> Result<Plan, Refusal> {
+    /// Read-only, but a program may put its own rendering of the rows here, as Kōan does after
+    /// each row: that changes nothing.
+    fn plan(&self, save: &Save<'_>, _cx: &Context) -> Result<Plan, Refusal> {
+        if let Written::Whole(text) = save.written
+            && shows(&save.current.archive().to_vec(), text)
+        {
+            let (next, believed) = (save.current.clone(), save.current.clone());
+            return Ok(Plan { next, believed, overlaps: Vec::new(), summary: String::new() });
+        }
         Err(Refusal::new(Reason::Invalid, "missions-quarantine.md is read-only")
             .hint("it shows what was set aside; change the missions in missions.md"))
     }
@@ -164,5 +190,14 @@ mod tests {
             rows: None,
         };
         assert_eq!(doc.plan(&save, &cx).err().unwrap().reason, Reason::Invalid);
+        // The rendering of rows by who put them there.
+        let export = "- 🛡️ [2026-07-01 10:00] (telegram) dangerous: rm -rf\n/\n- 🛡️ [] (5) : x\n";
+        let rendered =
+            |text: &str| doc.plan(&Save { written: Written::Whole(text.as_bytes()), ..save }, &cx);
+        assert!(Arc::ptr_eq(&rendered(export).unwrap().next, &r.next));
+        assert!(rendered(&shown(&r.next)).is_ok());
+        assert!(rendered(&export.replace("(5)", "(6)")).is_err());
+        assert!(rendered(&format!("note\n{export}")).is_err());
+        assert!(rendered("# Quarantine\n").is_err());
     }
 }

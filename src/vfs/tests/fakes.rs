@@ -163,6 +163,9 @@ impl Documents for FakeDocs {
                 Refusal::new(Reason::Invalid, e.to_string()).at_line(e.line()).hint("fix the JSON")
             })?;
         }
+        if request.view.read_only() && written != current {
+            return Err(SaveError::Refused(Refusal::new(Reason::Invalid, "read-only")));
+        }
         self.saves.lock().push(Asked {
             seen: seen.clone(),
             written: written.clone(),
