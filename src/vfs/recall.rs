@@ -44,6 +44,12 @@ impl Tree {
     pub(super) fn recall_looks(&self) -> Result<()> {
         for row in self.memory.looks()? {
             let Some((process, saved)) = identify(&row.identity) else { continue };
+            // A look counts for its process and for relatives of it. When it and its ancestors
+            // are gone, nobody is left who is one.
+            let mut family = std::iter::once(&process.id).chain(&process.ancestors);
+            if !family.any(|id| self.procs.alive(*id)) {
+                continue;
+            }
             let doc = row.view.doc();
             let version = match &row.text {
                 Some(text) => {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -190,6 +191,11 @@ fn worker(args: &[String]) -> ExitCode {
     };
     let mut pending: Vec<String> = Vec::new();
     for number in 0u64.. {
+        let Some((_root, mount)) = mounted(mount) else {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        let mount = mount.as_path();
         let kind = dice.below(9);
         let line =
             if kind == 5 { format!("key-{id}-{number}") } else { format!("line {id} {number}.") };
@@ -255,6 +261,24 @@ fn worker(args: &[String]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// The root of the mount and a path to it that never leads to the directory below: what would be
+/// written there while nothing is mounted is no save, and would be in the way of the next mount.
+fn mounted(mount: &Path) -> Option<(File, PathBuf)> {
+    /// `FUSE_SUPER_MAGIC`
+    const FUSE: i64 = 0x6573_5546;
+    let root = File::open(mount).ok()?;
+    // SAFETY: a descriptor that is open and a place for the answer.
+    let kind = unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        if libc::fstatfs(root.as_raw_fd(), &raw mut found) != 0 {
+            return None;
+        }
+        found.f_type
+    };
+    let path = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+    (kind == FUSE).then_some((root, path))
 }
 
 enum Style<'a> {

@@ -187,11 +187,9 @@ impl Live {
         } else {
             let Some(on_record) = self.store.revision(doc, rev)? else { return Ok(None) };
             let Some(bytes) = self.store.archive(doc, rev)? else { return Ok(None) };
-            let state = kind.decode(&bytes).map_err(|reason| StoreError::History {
-                doc: doc.as_str(),
-                rev: rev.0,
-                reason,
-            })?;
+            let state = kind
+                .decode_near(&bytes, &now.state)
+                .map_err(|reason| StoreError::History { doc: doc.as_str(), rev: rev.0, reason })?;
             (state, on_record.at)
         };
         let version = Arc::new(Version { doc, rev, mtime, state, belief: false });

@@ -15,9 +15,11 @@
 //! entry, `~` an open fence. Row ids and sequences are not kept: a foreign replace-all
 //! renews them all and is no change.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::{Piece, assemble};
+use super::chunk::Slot;
 use super::entry::{Entry, Idea, Kind, Mission, Section};
 use super::marker::Markers;
 use super::parse::{self, Parser};
@@ -168,6 +170,44 @@ pub fn text(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// The state with this archive.
 pub fn decode(bytes: &[u8]) -> Result<MissionsState, String> {
+    decode_with(bytes, |lines| Ok(vec![Piece::Entries(all(lines)?)]))
+}
+
+/// The same, with the chunks of `near` whose lines stand in the archive as they are.
+pub fn decode_near(bytes: &[u8], near: &MissionsState) -> Result<MissionsState, String> {
+    let archives: Vec<Arc<[u8]>> = near.slots.iter().map(|s| s.core.archive()).collect();
+    // A line has its number in it: no two chunks begin with the same one.
+    let by_first: HashMap<&[u8], usize> =
+        archives.iter().enumerate().map(|(i, a)| (first_line(a), i)).collect();
+    decode_with(bytes, |lines| {
+        let (mut pieces, mut run, mut rest) = (Vec::new(), Vec::new(), lines);
+        while !rest.is_empty() {
+            let line = first_line(rest.as_bytes());
+            let known = by_first.get(line).filter(|i| rest.as_bytes().starts_with(&archives[**i]));
+            if let Some(&i) = known {
+                pieces.push(Piece::Entries(std::mem::take(&mut run)));
+                pieces.push(Piece::Slot(Slot::new(near.slots[i].core.clone())));
+                rest = &rest[archives[i].len()..];
+                continue;
+            }
+            let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+            run.push(Arc::new(read(line)?));
+            rest = after;
+        }
+        pieces.push(Piece::Entries(run));
+        Ok(pieces)
+    })
+}
+
+fn first_line(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|b| *b == b'\n').unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+fn decode_with(
+    bytes: &[u8],
+    pieces: impl FnOnce(&str) -> Result<Vec<Piece>, String>,
+) -> Result<MissionsState, String> {
     let text = std::str::from_utf8(bytes).map_err(|e| format!("not UTF-8: {e}"))?;
     let (first, rest) = text.split_once('\n').ok_or("no first line")?;
     let counters = first.strip_prefix(MAGIC).ok_or("unknown kind or version")?;
@@ -181,7 +221,7 @@ pub fn decode(bytes: &[u8]) -> Result<MissionsState, String> {
         return Err("three counters expected".to_owned());
     };
     Ok(MissionsState {
-        slots: assemble([Piece::Entries(all(rest)?)]),
+        slots: assemble(pieces(rest)?),
         next_no,
         next_line,
         nested_items: nested != 0,
@@ -347,5 +387,35 @@ fn read(line: &str) -> Result<Entry, String> {
             Ok(entry(Kind::Mission(Box::new(m)), raw))
         }
         other => Err(format!("unknown entry {other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan;
+    use super::*;
+    use crate::documents::DocState;
+
+    #[test]
+    fn decoded_near_another_version_it_is_the_same_and_shares() {
+        let lines = (0..5_000).map(|n| format!("- line {n}\n"));
+        let near = plan::read(&format!("## Pending\n{}", lines.collect::<String>()), false);
+        let mut old = near.clone();
+        let (mut slots, moved) = (near.slots.to_vec(), near.slots[3].clone());
+        slots.remove(3);
+        slots.push(moved);
+        let other = plan::read("## Done\n- another\n\n", false);
+        slots.insert(9, other.slots[0].clone());
+        old.slots = slots.into();
+        let archive = old.archive().to_vec();
+        let (alone, shared) = (decode(&archive).unwrap(), decode_near(&archive, &near).unwrap());
+        assert_eq!(shared.archive().to_vec(), archive);
+        assert!(shared.entries().eq(alone.entries()));
+        let known = |s: &&Slot| near.slots.iter().any(|n| Arc::ptr_eq(&n.core, &s.core));
+        assert!(shared.slots.iter().filter(known).count() + 2 >= near.slots.len());
+        let cut = &archive[..archive.len() - 4];
+        assert_eq!(decode(cut).is_err(), decode_near(cut, &near).is_err());
+        let broken = [&archive[..], b"X 1\n"].concat();
+        assert!(decode(&broken).is_err() && decode_near(&broken, &near).is_err());
     }
 }

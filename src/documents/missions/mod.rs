@@ -125,6 +125,13 @@ impl Document for Missions {
         Ok(Arc::new(archive::decode(archive)?))
     }
 
+    fn decode_near(&self, archive: &[u8], near: &State) -> Result<State, String> {
+        match MissionsState::of(near) {
+            Some(near) => Ok(Arc::new(archive::decode_near(archive, near)?)),
+            None => self.decode(archive),
+        }
+    }
+
     fn believe(
         &self,
         _view: View,
