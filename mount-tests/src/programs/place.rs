@@ -146,9 +146,8 @@ pub fn installed() -> PathBuf {
     if let Some(dir) = std::env::var_os("INSTANCEFS_PROGRAMS") {
         return dir.into();
     }
-    let me = std::env::current_exe().expect("own path");
-    let target = me.ancestors().find(|dir| dir.join("CACHEDIR.TAG").is_file());
-    target.expect("the build directory").join("programs")
+    let profile = built();
+    profile.parent().expect("the build directory").join("programs")
 }
 
 /// Where the build puts binaries: beside the `deps` of the running test.
