@@ -3,13 +3,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use fuser::{Errno, FileHandle, INodeNo, OpenAccMode, OpenFlags};
 
 use super::errno;
-use super::pool::Pool;
+use super::pool::{Inline, Pool};
 use super::stats::{Op, Stats};
 use crate::vfs::layer::Result;
 use crate::vfs::{Layer, plain};
@@ -66,7 +65,6 @@ const MAY_WAIT: usize = EVENT_LOOPS / 2;
 
 /// The parts that all handlers share.
 pub(super) struct Core<L: Layer + ?Sized> {
-    waiting: AtomicUsize,
     stats: Arc<Stats>,
     pool: Pool,
     layer: Arc<L>,
@@ -74,7 +72,7 @@ pub(super) struct Core<L: Layer + ?Sized> {
 
 impl<L: Layer + ?Sized> Core<L> {
     pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool) -> Core<L> {
-        Core { waiting: AtomicUsize::new(0), stats, pool, layer }
+        Core { stats, pool, layer }
     }
 
     /// Calls the layer. A panic in it becomes `EIO`; locks that it held are free again
@@ -100,20 +98,10 @@ impl<L: Layer + ?Sized> Core<L> {
     }
 }
 
-/// An event loop that may be waiting until this is dropped.
-pub(super) struct Waiting<'c>(&'c AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl<L: Layer + ?Sized + 'static> Core<L> {
     /// Lets the calling event loop do what could wait, unless too many of them do.
-    pub(super) fn may_wait(&self) -> Option<Waiting<'_>> {
-        let waiting = Waiting(&self.waiting);
-        (self.waiting.fetch_add(1, Ordering::Relaxed) < MAY_WAIT).then_some(waiting)
+    pub(super) fn may_wait(&self) -> Option<Inline<'_>> {
+        self.pool.inline(MAY_WAIT)
     }
 
     /// Calls the layer at `place` and gives the outcome to `answer` there.

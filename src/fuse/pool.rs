@@ -8,6 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -21,6 +22,9 @@ const KEPT: usize = 2;
 const MOST: usize = 128;
 /// How long an idle thread waits for work.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// Time between two looks at what is done inline, while the end is waited for.
+const INLINE_POLL: Duration = Duration::from_millis(1);
 
 #[derive(Default)]
 struct State {
@@ -39,9 +43,20 @@ pub(super) struct Pool(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
+    /// Event loops that do the like of a job themselves.
+    inline: AtomicUsize,
     state: Mutex<State>,
     work: Condvar,
     done: Condvar,
+}
+
+/// A thread at work beside the pool.
+pub(super) struct Inline<'p>(&'p AtomicUsize);
+
+impl Drop for Inline<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Pool {
@@ -144,7 +159,14 @@ impl Pool {
         }
     }
 
-    /// Waits until nothing is pending. `false` if that took longer than `patience`.
+    /// The calling thread does what could be a job itself until this is dropped; `None` when `most`
+    /// do so already.
+    pub(super) fn inline(&self, most: usize) -> Option<Inline<'_>> {
+        let inline = Inline(&self.0.inline);
+        (self.0.inline.fetch_add(1, Ordering::AcqRel) < most).then_some(inline)
+    }
+
+    /// Waits until nothing is pending or done inline. `false` if that took longer than `patience`.
     pub(super) fn drain(&self, patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         let mut state = self.0.state.lock();
@@ -152,6 +174,13 @@ impl Pool {
             if self.0.done.wait_until(&mut state, deadline).timed_out() {
                 return state.pending == 0;
             }
+        }
+        drop(state);
+        while self.0.inline.load(Ordering::Acquire) > 0 {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(INLINE_POLL);
         }
         true
     }

@@ -135,6 +135,15 @@ impl Tree {
         }
     }
 
+    /// The end of the mount came between a write and its close: the text is kept beside the
+    /// document, and whoever closes must not take it for saved.
+    fn not_set_aside(&self, state: &State) -> Result<()> {
+        match state.set_aside && self.closing.load(Ordering::Acquire) {
+            true => Err(Error::Os(rustix::io::Errno::IO)),
+            false => Ok(()),
+        }
+    }
+
     /// `truncate` by path: the truncation of an open that has just been (a kernel without
     /// `FUSE_ATOMIC_O_TRUNC`), else a save of its own.
     pub(super) fn doc_truncate(&self, who: &Caller, view: View, size: u64) -> Result<()> {
@@ -188,6 +197,7 @@ impl Tree {
             return Ok(());
         }
         if !h.is_dirty() {
+            self.not_set_aside(&h.state.lock())?;
             if h.state.lock().only_truncated
                 && self.procs.exiting(who.tid) == Exit::Killed
                 && self.process(who).is_none_or(|p| h.opened_by(p.id))
@@ -202,6 +212,7 @@ impl Tree {
         let complete = self.completes(h, flusher.as_ref());
         let saver = self.saver_of(h, flusher.as_ref());
         let mut state = h.state.lock();
+        self.not_set_aside(&state)?;
         if state.whole.is_none() {
             let done = self.commit(h, &mut state, &saver, complete && !killed);
             if killed && complete {
@@ -261,6 +272,7 @@ impl Tree {
             let process = self.process(who);
             let saver = self.saver_of(h, process.as_ref());
             let mut state = h.state.lock();
+            self.not_set_aside(&state)?;
             if state.only_truncated && h.empties() {
                 h.soil(&mut state, self.now());
             }

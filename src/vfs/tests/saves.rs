@@ -553,9 +553,9 @@ fn at_the_end_unsaved_texts_are_kept_and_appends_committed() {
     // Whoever goes on writing is told: nobody would look at that buffer again.
     assert!(p.write(a, " more").is_err());
     assert!(p.write(b, "- d\n").is_err());
-    // What the kernel sends afterwards changes nothing.
-    let _ = p.close(a);
-    let _ = p.close(b);
+    // What the kernel sends afterwards changes nothing, and nobody takes it for a save.
+    assert!(p.close(a).is_err());
+    p.close(b).unwrap();
     assert_eq!(w.docs.count(), 1);
     assert_eq!(w.names(".unsaved").len(), 1);
 }
