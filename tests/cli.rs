@@ -5,12 +5,12 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::Value;
-use support::{Place, ifs};
+use support::{Place, ifs, watch};
 
 const MISSIONS: &str = "\
 # Missions
@@ -189,6 +189,28 @@ fn init_takes_a_directory_in_and_says_what_it_found() {
     assert_eq!(self::rows(&place.path("s")), rows, "taken in twice");
     fs::create_dir(place.path("other")).unwrap();
     assert_eq!(ifs(&place, &["init", "s", "--from", "other"]).code, 1);
+}
+
+#[test]
+fn a_session_led_from_another_pid_namespace_is_no_error() {
+    let place = Place::new();
+    make_instance(&place.path("old"));
+    let inside = |args: &[&str]| {
+        let mut command = place.command(args);
+        let program = command.get_program().to_owned();
+        let mut command_line = vec!["--pid", "--fork", "--mount-proc"];
+        command_line.push(program.to_str().unwrap());
+        command_line.extend(args);
+        command = Command::new("unshare");
+        command.args(command_line).current_dir(place.path("."));
+        watch(command)
+    };
+    for args in [&["init", "s", "--from", "old"][..], &["export", "s", "copy"], &["log", "-C", "s"]]
+    {
+        let out = inside(args);
+        assert_eq!(out.code, 0, "{args:?}: {}", out.stderr);
+    }
+    assert_eq!(contents(&place.path("copy")), contents(&place.path("old")));
 }
 
 #[test]

@@ -44,6 +44,15 @@ pub fn proc_text(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
 
+/// The session id of a process (0: of this one). It is 0 when the leader of the session is in
+/// another pid namespace, as for a program that a supervisor started in a container; `None`
+/// when there is no such process.
+pub fn session_of(pid: u32) -> Option<u32> {
+    let pid = i32::try_from(pid).ok()?;
+    // SAFETY: a call with a number only.
+    u32::try_from(unsafe { libc::getsid(pid) }).ok()
+}
+
 /// Who made a change: the process as it was when the change began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
@@ -66,9 +75,7 @@ impl Actor {
         Actor {
             pid: std::process::id(),
             uid: rustix::process::getuid().as_raw(),
-            session: rustix::process::getsid(None)
-                .map(|p| p.as_raw_nonzero().get() as u32)
-                .unwrap_or(0),
+            session: session_of(0).unwrap_or(0),
             program: program.trim_end().to_owned(),
             via,
         }

@@ -4,7 +4,7 @@ mod actor;
 mod refusal;
 mod time;
 
-pub use actor::{Actor, Via, proc_text};
+pub use actor::{Actor, Via, proc_text, session_of};
 pub use refusal::{Overlap, Reason, Refusal};
 pub use time::{Clock, Stamp, SystemClock};
 

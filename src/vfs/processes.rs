@@ -17,6 +17,7 @@ use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::mountinfo::{self, MountInfo};
+use crate::model::session_of;
 
 /// One process, never confused with a later one of the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,14 +149,6 @@ fn identify(pid: u32) -> Option<ProcId> {
     Some(ProcId { pid, ident })
 }
 
-/// The session id of a process, 0 when its leader is in another pid namespace. Unlike reading
-/// `status` this is one cheap call.
-fn session(pid: u32) -> Option<u32> {
-    let pid = i32::try_from(pid).ok()?;
-    // SAFETY: a call with a number only.
-    u32::try_from(unsafe { libc::getsid(pid) }).ok()
-}
-
 fn comm(pid: u32) -> String {
     let name = text(CWD, format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end_matches('\n').to_owned()
@@ -235,7 +228,7 @@ impl Processes for System {
         // A pidfd is had of whole processes only: this thread is the one that stands for its own.
         if let Some(id) = identify(tid)
             && let Some(ancestors) = self.families.lock().get(&id).cloned()
-            && let Some(session) = session(tid)
+            && let Some(session) = session_of(tid)
         {
             return Some(Process { id, ancestors, session, program: comm(tid) });
         }
@@ -375,7 +368,8 @@ mod tests {
         let path = dir.path().join("ein-sehr-langeé");
         fs::copy("/bin/sleep", &path).unwrap();
         let system = System::default();
-        let mut child = std::process::Command::new(&path).arg("30").spawn().unwrap();
+        // A leader of a session, whatever session this test is in.
+        let mut child = std::process::Command::new("setsid").arg(&path).arg("30").spawn().unwrap();
         // Our wait for the exec may end just before it has set the name.
         let pause = || std::thread::sleep(std::time::Duration::from_millis(5));
         let known = (0..400).find_map(|_| {
@@ -390,7 +384,7 @@ mod tests {
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         let known = known.expect("a process");
         assert_eq!((known.id.pid, known.program.as_str()), (child.id(), "ein-sehr-lange\u{fffd}"));
-        assert!(known.session > 0 && killed);
+        assert_eq!((known.session, killed), (child.id(), true));
     }
 
     #[test]
