@@ -184,6 +184,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
+        rules: None,
     };
     Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
 }

@@ -104,6 +104,9 @@ pub trait PlainFiles: Layer {
     fn real_file(&self, parent: Node, name: &OsStr) -> Result<File>;
     /// The node under this name, if there is a file and the kernel knows it.
     fn node_of(&self, parent: Node, name: &OsStr) -> Option<Node>;
+    /// The path of a directory below the root, `/` between names, as the kernel last saw it;
+    /// empty for the root. `None`: not UTF-8, or the kernel does not know the node.
+    fn path_of(&self, directory: Node) -> Option<String>;
     /// What `stat` says about a name; about a symlink itself.
     fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr>;
     /// Removes a name that is not a directory's. Open handles go on.
@@ -154,6 +157,8 @@ pub trait Memory: Send + Sync {
     fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError>;
     /// Puts a name on record.
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
+    /// Takes a name off the record.
+    fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
     /// The looks of this boot.
     fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
     /// Puts looks on record, and forgets those of `gone`.

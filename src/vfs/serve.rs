@@ -9,10 +9,12 @@ use super::layer::{
     Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
     Result, SetAttr, StatFs, XattrFlags,
 };
+use super::managed::{self, Fits};
 use super::own_dir;
 use super::past::Past;
 use super::renaming::At;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
+use crate::model::View;
 
 fn is_own(fh: Fh) -> bool {
     fh & OWN_FH != 0
@@ -35,18 +37,26 @@ impl Layer for Tree {
             Place::Link(link) => Ok(self.link_entry(link)),
             Place::OwnDir => self.own_entry(own_dir::DIR),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => {
+            Place::Ruled(Fits::File(file, attr)) if !self.file_hidden(file, who) => {
+                Ok(self.file_entry(file, parent, name, &attr))
+            }
+            Place::Ruled(Fits::File(..) | Fits::Free) => Err(Error::NotFound),
+            place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
-                if parent == ROOT {
+                let managed_soon = place != Place::Plain && entry.attr.kind != FileType::Directory;
+                if parent == ROOT || managed_soon || self.files.is_fresh(parent, name) {
                     entry.entry_ttl = Duration::ZERO;
                 }
+                self.files.numbers.plain(&mut entry.attr);
                 Ok(entry)
             }
         }
     }
 
     fn forget(&self, node: Node, count: u64) {
-        if node >= FIRST_PLAIN && !own_dir::is_own(node) {
+        if let Some(file) = managed::file_of(node) {
+            self.files.forget(file, count);
+        } else if node >= FIRST_PLAIN && !own_dir::is_own(node) {
             self.plain.forget(node, count);
         }
     }
@@ -56,7 +66,12 @@ impl Layer for Tree {
             Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
             Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
             Fixed::Own => Ok((self.own_attr(node)?, Duration::ZERO)),
-            Fixed::Plain => self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh))),
+            Fixed::Plain => {
+                let (mut attr, ttl) =
+                    self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh)))?;
+                self.files.numbers.plain(&mut attr);
+                Ok((attr, ttl))
+            }
         }
     }
 
@@ -78,7 +93,10 @@ impl Layer for Tree {
                     // The daemon touches a document only to make watchers look.
                     (kept.atime, kept.mtime) = (None, None);
                 }
-                self.names.set(view, who.uid, &kept, version.rev, self.now())?;
+                match view {
+                    View::File(file) => self.file_set(who, file, &kept)?,
+                    _ => self.names.set(view, who.uid, &kept, version.rev, self.now())?,
+                }
                 Ok((self.doc_attr(who, view)?, Duration::ZERO))
             }
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
@@ -86,7 +104,9 @@ impl Layer for Tree {
                 if set.size.is_some() {
                     self.plain_written(who, node);
                 }
-                self.plain.setattr(who, node, set)
+                let (mut attr, ttl) = self.plain.setattr(who, node, set)?;
+                self.files.numbers.plain(&mut attr);
+                Ok((attr, ttl))
             }
         }
     }
@@ -111,7 +131,8 @@ impl Layer for Tree {
     ) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.mknod(who, parent, name, mode, umask, rdev)
+        let entry = self.plain.mknod(who, parent, name, mode, umask, rdev)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn mkdir(
@@ -124,7 +145,8 @@ impl Layer for Tree {
     ) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.mkdir(who, parent, name, mode, umask)
+        let entry = self.plain.mkdir(who, parent, name, mode, umask)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn unlink(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
@@ -134,24 +156,28 @@ impl Layer for Tree {
             Place::Link(_) => Err(Error::NotPermitted),
             Place::OwnDir => Err(Error::IsDirectory),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => self.plain.unlink(who, parent, name),
+            Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
+            Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
+                self.plain.unlink(who, parent, name)
+            }
         }
     }
 
     fn rmdir(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
         self.forbid_own(parent)?;
-        match self.place(parent, name) {
+        match self.fixed_place(parent, name) {
             Place::Document(_) | Place::Link(_) => Err(Error::NotDirectory),
             Place::OwnDir => Err(Error::NotPermitted),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => self.plain.rmdir(who, parent, name),
+            Place::Ruled(_) | Place::Plain => self.plain.rmdir(who, parent, name),
         }
     }
 
     fn symlink(&self, who: &Caller, parent: Node, name: &OsStr, target: &OsStr) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.symlink(who, parent, name, target)
+        let entry = self.plain.symlink(who, parent, name, target)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn rename(
@@ -175,7 +201,8 @@ impl Layer for Tree {
         }
         self.forbid_own(new_parent)?;
         self.forbid_new(new_parent, new_name)?;
-        self.plain.link(who, node, new_parent, new_name)
+        let entry = self.plain.link(who, node, new_parent, new_name)?;
+        Ok(self.file_made(new_parent, new_name, entry))
     }
 
     fn open(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
@@ -214,11 +241,15 @@ impl Layer for Tree {
             }
             Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
-            Place::Plain => {
+            Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {
+                self.file_create(who, parent, name, fits, mode, umask, flags)
+            }
+            place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut created = self.plain.create(who, parent, name, mode, umask, flags)?;
-                if parent == ROOT {
+                if parent == ROOT || place != Place::Plain {
                     created.entry.entry_ttl = Duration::ZERO;
                 }
+                self.files.numbers.plain(&mut created.entry.attr);
                 self.plain_written(who, created.entry.node);
                 Ok(created)
             }
@@ -322,7 +353,11 @@ impl Layer for Tree {
     fn readdir(&self, who: &Caller, node: Node, fh: Fh, offset: i64) -> Result<Vec<DirEntry>> {
         match is_own(fh) {
             true => self.list_read(who, fh, offset),
-            false => self.plain.readdir(who, node, fh, offset),
+            false => {
+                let mut entries = self.plain.readdir(who, node, fh, offset)?;
+                self.number_entries(node, &mut entries);
+                Ok(entries)
+            }
         }
     }
 
@@ -379,6 +414,7 @@ impl Layer for Tree {
     fn listxattr(&self, who: &Caller, node: Node) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.listxattr(who, node),
+            Fixed::Document(View::File(file)) => self.file_listxattr(who, file),
             _ => Ok(Vec::new()),
         }
     }

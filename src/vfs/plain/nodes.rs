@@ -136,6 +136,27 @@ impl Inode {
         self.reopened(MAX_DEPTH)
     }
 
+    /// Where it was last seen: its path below the root, `/` between names, empty for the root.
+    /// `None` when that is not UTF-8.
+    pub(super) fn path(self: &Arc<Inode>) -> Option<String> {
+        let _still = self.shared.moves.read();
+        let mut names = Vec::new();
+        let mut inode = Arc::clone(self);
+        while names.len() < MAX_DEPTH {
+            let parent = {
+                let spot = inode.spot.lock();
+                let Some(parent) = &spot.parent else {
+                    names.reverse();
+                    return Some(names.join("/"));
+                };
+                names.push(spot.name.to_str()?.to_owned());
+                Arc::clone(parent)
+            };
+            inode = parent;
+        }
+        None
+    }
+
     fn open_fd(&self) -> Option<Arc<PathFd>> {
         let mut spot = self.spot.lock();
         spot.used = true;

@@ -19,6 +19,10 @@ impl PlainFiles for Plain {
         Plain::node_of(self, parent, name)
     }
 
+    fn path_of(&self, directory: Node) -> Option<String> {
+        self.nodes.get(directory).ok()?.path()
+    }
+
     fn attr_of(&self, parent: Node, name: &OsStr) -> Result<Attr> {
         Plain::attr_of(self, parent, name)
     }
