@@ -72,6 +72,8 @@ pub enum Command {
     Wait(Wait),
     /// Print every revision when it is made
     Watch(Watch),
+    /// Read and change the config
+    Config(super::config::Config),
     /// Show or set how much history is kept
     Retention(Retention),
     /// Print the reference of all commands as Markdown
@@ -125,6 +127,10 @@ pub struct Mount {
     /// Nothing can be changed through the mount
     #[arg(long)]
     pub read_only: bool,
+    /// Refuse a config whose `version` is newer than this one and the stored one [default: no
+    /// limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub config_version_limit: Option<i64>,
     /// Say through this descriptor how the start ended
     #[arg(long, hide = true, value_name = "FD")]
     pub ready_fd: Option<i32>,

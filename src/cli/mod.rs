@@ -6,6 +6,7 @@ mod adopt;
 mod args;
 mod blame;
 mod check;
+mod config;
 mod diff;
 mod doc;
 mod doctor;
@@ -67,6 +68,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Check(args) => check::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
+        Command::Config(args) => config::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::MarkdownHelp => {
             output::raw(markdown());

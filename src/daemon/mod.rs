@@ -3,6 +3,7 @@
 
 pub mod adopt;
 pub mod background;
+pub mod config;
 pub mod control;
 pub mod copy;
 pub mod doctor;
