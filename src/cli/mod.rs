@@ -13,14 +13,17 @@ mod export;
 mod failure;
 mod follow;
 mod init;
+mod lock;
 mod log;
 mod mount;
 mod output;
 mod restore;
 mod retention;
+mod sessions;
 mod show;
 mod status;
 mod target;
+mod under;
 mod unmount;
 mod wait;
 mod watch;
@@ -66,6 +69,8 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
+        Command::Sessions(args) => sessions::run(args, instance),
+        Command::Lock(args) => lock::run(args, instance),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

@@ -11,7 +11,9 @@ fn a_row_inserted_with_sqlite3_is_in_the_next_read() {
     let text = it.read("missions.md");
     let (at, done) = (text.find("- from sql"), text.find("## Done"));
     assert!(at > done, "under Done now:\n{text}");
-    it.sh("sqlite3 -cmd '.timeout 10000' missions.db \"delete from missions where text='from sql'\"");
+    it.sh(
+        "sqlite3 -cmd '.timeout 10000' missions.db \"delete from missions where text='from sql'\"",
+    );
     assert_eq!(it.read("missions.md"), samples::MISSIONS);
 }
 
@@ -174,13 +176,19 @@ fn rows_that_vanish_and_come_back_keep_their_comments_around() {
 #[test]
 fn sqlite_clients_in_the_mount_get_real_locks() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
-    assert_eq!(it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma journal_mode'").trim(), "wal");
+    assert_eq!(
+        it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma journal_mode'").trim(),
+        "wal"
+    );
     let mut holder = it.python();
     holder.run("import sqlite3\ndb = sqlite3.connect('missions.db', isolation_level=None)\ndb.execute('begin immediate')");
     let busy = it.actor().bash("sqlite3 $STORE/missions.db 'begin immediate'").failed();
     assert!(busy.stderr.contains("locked"), "{}", busy.stderr);
     holder.run("db.execute('rollback')");
-    assert_eq!(it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma integrity_check'").trim(), "ok");
+    assert_eq!(
+        it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma integrity_check'").trim(),
+        "ok"
+    );
 }
 
 #[test]
