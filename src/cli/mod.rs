@@ -15,14 +15,17 @@ mod export;
 mod failure;
 mod follow;
 mod init;
+mod lock;
 mod log;
 mod mount;
 mod output;
 mod restore;
 mod retention;
+mod sessions;
 mod show;
 mod status;
 mod target;
+mod under;
 mod unmount;
 mod wait;
 mod watch;
@@ -70,6 +73,8 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Watch(args) => watch::run(args, instance),
         Command::Config(args) => config::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
+        Command::Sessions(args) => sessions::run(args, instance),
+        Command::Lock(args) => lock::run(args, instance),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

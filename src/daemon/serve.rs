@@ -311,6 +311,12 @@ fn answer_commands(
             };
             peer.answer(&answer);
         }
+        Request::Lease { name } => {
+            if let Some(mounted) = mounted.upgrade() {
+                mounted.add_lease(Path::new(&name));
+            }
+            peer.answer(&Answer::Settled);
+        }
         Request::Watch => news.serve(peer),
         Request::Unmount { force } => {
             if let Err(mpsc::SendError(Event::Unmount { mut peer, .. })) =
