@@ -72,6 +72,8 @@ pub enum Command {
     Watch(Watch),
     /// Show or set how much history is kept
     Retention(Retention),
+    /// Take in the databases of another state directory
+    Import(super::import::Import),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     MarkdownHelp,

@@ -12,6 +12,7 @@ mod eject;
 mod export;
 mod failure;
 mod follow;
+mod import;
 mod init;
 mod log;
 mod mount;
@@ -66,6 +67,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
+        Command::Import(args) => import::run(args, instance),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())
