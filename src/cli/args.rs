@@ -74,6 +74,8 @@ pub enum Command {
     Retention(Retention),
     /// Take in the databases of another state directory
     Import(super::import::Import),
+    /// Private places for temporary files that do not outlive their process
+    Scratch(super::scratch::Scratch),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     MarkdownHelp,

@@ -19,6 +19,7 @@ mod mount;
 mod output;
 mod restore;
 mod retention;
+mod scratch;
 mod show;
 mod status;
 mod target;
@@ -68,6 +69,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Watch(args) => watch::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::Import(args) => import::run(args, instance),
+        Command::Scratch(args) => scratch::run(args),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

@@ -20,6 +20,7 @@ pub mod names;
 mod outside;
 mod ports;
 pub mod ready;
+pub mod scratch;
 pub mod serve;
 pub mod status;
 pub mod users;

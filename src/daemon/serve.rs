@@ -17,7 +17,7 @@ use super::lock::{self, StoreLock};
 use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::status::Running;
-use super::{history, journal, leave, logging, mounts, names, writeout};
+use super::{history, journal, leave, logging, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
 use crate::model::{Actor, Clock, Rev, SystemClock, Via};
@@ -146,6 +146,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
+    scratch::reap_in_background();
 
     let peer = serve_until_end(&wait, &mounted);
     let warnings = end(instance, &settings.mountpoint, mounted, background);
