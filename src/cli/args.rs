@@ -80,6 +80,10 @@ pub enum Command {
     Sessions(Sessions),
     /// Take and look at leases: locks that end with their process
     Lock(Lock),
+    /// Take in the databases of another state directory
+    Import(super::import::Import),
+    /// Private places for temporary files that do not outlive their process
+    Scratch(super::scratch::Scratch),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     MarkdownHelp,

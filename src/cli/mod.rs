@@ -14,6 +14,7 @@ mod eject;
 mod export;
 mod failure;
 mod follow;
+mod import;
 mod init;
 mod lock;
 mod log;
@@ -21,6 +22,7 @@ mod mount;
 mod output;
 mod restore;
 mod retention;
+mod scratch;
 mod sessions;
 mod show;
 mod status;
@@ -75,6 +77,8 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Retention(args) => retention::run(args, instance),
         Command::Sessions(args) => sessions::run(args, instance),
         Command::Lock(args) => lock::run(args, instance),
+        Command::Import(args) => import::run(args, instance),
+        Command::Scratch(args) => scratch::run(args),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

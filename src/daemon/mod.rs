@@ -24,6 +24,7 @@ mod outside;
 mod owners;
 mod ports;
 pub mod ready;
+pub mod scratch;
 pub mod serve;
 mod service;
 pub mod status;

@@ -18,7 +18,7 @@ use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::service::Service;
 use super::status::Running;
-use super::{config, history, journal, leave, logging, mounts, names, writeout};
+use super::{config, history, journal, leave, logging, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
 use crate::model::{Actor, Clock, Rev, SystemClock, Via};
@@ -155,6 +155,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
+    scratch::reap_in_background();
     service.ready(&format!("mounted at {}", settings.mountpoint.display()));
 
     let peer = serve_until_end(&wait, &mounted);
