@@ -26,6 +26,8 @@ const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_AUTO_INVAL_DATA,
     // The store's file system applies the umask, or a default ACL instead.
     InitFlags::FUSE_DONT_MASK,
+    // The kernel checks access control lists too. They are ours to inherit and to keep.
+    InitFlags::FUSE_POSIX_ACL,
     // Else every write asks for `security.capability` first.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];

@@ -2,7 +2,6 @@
 //! files below.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::layer::{
@@ -371,7 +370,7 @@ impl Layer for Tree {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.getxattr(who, node, name),
             Fixed::Document(view) => self.doc_getxattr(who, view, name),
-            _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
+            _ if super::guards::is_kernels(name) => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
     }

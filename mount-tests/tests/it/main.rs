@@ -13,6 +13,7 @@ mod merge;
 mod names;
 mod outside;
 mod plain;
+mod plain_owners;
 mod programs;
 mod reads;
 mod refused;

@@ -52,18 +52,19 @@ impl Plain {
         }
     }
 
-    /// Runs `make`, which makes `name` in `parent` as the caller, and looks it up.
+    /// Runs `make`, which makes `name` in `parent` with `mode` as the caller, and looks it up.
     fn making(
         &self,
         who: &Caller,
         parent: Node,
         name: &OsStr,
+        mode: u32,
         make: impl FnOnce(&OwnedFd, &OsStr) -> std::result::Result<(), Errno>,
     ) -> Result<Entry> {
         let name = beneath::component(name)?;
         let (dir, fd) = self.dir(parent)?;
         {
-            let _caller = AsCaller::enter(self.privileged, who);
+            let _caller = AsCaller::making(self.privileged, who, mode);
             make(&fd, name)?;
         }
         let (inode, st) = self.nodes.look_up(&dir, name)?;
@@ -131,7 +132,7 @@ impl Layer for Plain {
     ) -> Result<Entry> {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
         let dev = attr::dev_of(rdev);
-        self.making(who, parent, name, |dir, name| {
+        self.making(who, parent, name, mode, |dir, name| {
             with_umask(mode, umask, |mode| rustix::fs::mknodat(dir, name, kind, mode, dev))
         })
     }
@@ -144,7 +145,7 @@ impl Layer for Plain {
         mode: u32,
         umask: u32,
     ) -> Result<Entry> {
-        self.making(who, parent, name, |dir, name| {
+        self.making(who, parent, name, mode, |dir, name| {
             with_umask(mode, umask, |mode| rustix::fs::mkdirat(dir, name, mode))
         })
     }
@@ -161,7 +162,7 @@ impl Layer for Plain {
     }
 
     fn symlink(&self, who: &Caller, parent: Node, name: &OsStr, target: &OsStr) -> Result<Entry> {
-        self.making(who, parent, name, |dir, name| rustix::fs::symlinkat(target, dir, name))
+        self.making(who, parent, name, 0, |dir, name| rustix::fs::symlinkat(target, dir, name))
     }
 
     fn rename(
@@ -215,9 +216,11 @@ impl Layer for Plain {
         }
         let truncate = flags & libc::O_TRUNC != 0;
         let passed = OFlags::from_bits_retain((flags & PASSED_ON) as u32);
+        let path = inode.fd()?;
         let fd = {
-            let _kill = truncate.then(|| KillingPrivileges::enter(self.privileged, who));
-            beneath::reopen(&*inode.fd()?, passed)?
+            let mode = || beneath::stat_fd(&*path).map_or(u32::MAX, |st| st.stx_mode.into());
+            let _kill = truncate.then(|| KillingPrivileges::of_mode(self.privileged, who, mode));
+            beneath::reopen(&*path, passed)?
         };
         self.opened(inode, File::from(fd), truncate)
     }
@@ -237,7 +240,7 @@ impl Layer for Plain {
         // Not blocking: the name may be a FIFO by now.
         let passed = OFlags::from_bits_retain(passed) | OFlags::NONBLOCK;
         let file = {
-            let _caller = AsCaller::enter(self.privileged, who);
+            let _caller = AsCaller::making(self.privileged, who, mode);
             with_umask(mode, umask, |mode| beneath::open_child(&*dir_fd, name, passed, mode))?
         };
         let st = beneath::stat_fd(&file)?;
@@ -283,7 +286,7 @@ impl Layer for Plain {
         flags: i32,
     ) -> Result<u32> {
         let handle = self.handles.file(fh)?;
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &handle.file);
         // The kernel's offset for an append is the size that it believes; the store's is true.
         let append = flags & libc::O_APPEND != 0;
         let how = if append { ReadWriteFlags::APPEND } else { ReadWriteFlags::empty() };
@@ -354,17 +357,25 @@ impl Layer for Plain {
 
     fn setxattr(
         &self,
-        _who: &Caller,
+        who: &Caller,
         node: Node,
         name: &OsStr,
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
+        // Setting an ACL is like chmod: a setgid bit stays only if the caller is in the group.
+        let acl = xattr::is_acl(name);
+        let _caller = acl.then(|| AsCaller::in_groups(self.privileged, who));
         Ok(xattr::set(&*self.nodes.get(node)?.fd()?, name, value, flags)?)
     }
 
     fn getxattr(&self, _who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
-        Ok(xattr::get(&*self.nodes.get(node)?.fd()?, name)?)
+        match xattr::get(&*self.nodes.get(node)?.fd()?, name) {
+            // The kernel asks for the ACL when it checks a permission, and then any other error
+            // than "there is none" would be what the caller gets.
+            Err(Errno::OPNOTSUPP) if xattr::is_acl(name) => Err(Error::NoAttribute),
+            done => Ok(done?),
+        }
     }
 
     fn listxattr(&self, _who: &Caller, node: Node) -> Result<Vec<u8>> {
@@ -385,7 +396,7 @@ impl Layer for Plain {
         mode: i32,
     ) -> Result<()> {
         let handle = self.handles.file(fh)?;
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &handle.file);
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         Ok(rustix::fs::fallocate(&handle.file, mode, offset, length)?)
     }
@@ -415,7 +426,7 @@ impl Layer for Plain {
         length: u64,
     ) -> Result<u32> {
         let (from, to) = (self.handles.file(fh_in)?, self.handles.file(fh_out)?);
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &to.file);
         // The answer has 32 bits.
         let length = usize::try_from(length.min(1 << 30)).unwrap_or(1 << 30);
         let n = rustix::fs::copy_file_range(
