@@ -123,6 +123,14 @@ pub struct Mount {
     /// Nothing can be changed through the mount
     #[arg(long)]
     pub read_only: bool,
+    /// Show at once, not within a second, what others change in the store behind the mount;
+    /// costs speed
+    #[arg(long)]
+    pub strict: bool,
+    /// Let all reading and writing of plain files come to the daemon; otherwise, as root, the
+    /// kernel does it without asking
+    #[arg(long)]
+    pub no_passthrough: bool,
     /// Say through this descriptor how the start ended
     #[arg(long, hide = true, value_name = "FD")]
     pub ready_fd: Option<i32>,

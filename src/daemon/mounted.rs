@@ -1,6 +1,6 @@
 //! The file system of an open store: plain files, the tree above them, the kernel above both.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -51,6 +51,8 @@ impl Mounted {
         let options = MountOptions {
             allow_other: settings.allow_other,
             read_only: settings.read_only,
+            passthrough: settings.passthrough,
+            stacked: is_stacked(&settings.store),
             fsname: settings.store.to_string_lossy().into_owned(),
         };
         let mount = Arc::new(Mount::new(layer, &settings.mountpoint, &options).map_err(failed)?);
@@ -172,12 +174,18 @@ fn operations(mount: &Mount) -> Value {
     })
 }
 
+/// Whether the store's file system is made of others.
+fn is_stacked(store: &Path) -> bool {
+    const OVERLAYFS: u64 = 0x794c_7630;
+    rustix::fs::statfs(store).is_ok_and(|fs| fs.f_type as u64 == OVERLAYFS)
+}
+
 fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
     let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
         path: settings.store.clone(),
         reason: e.to_string(),
     };
-    let plain = Plain::new(&settings.store).map_err(failed)?;
+    let plain = Plain::new(&settings.store).map_err(failed)?.strict(settings.strict);
     let parts = Parts {
         documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
         plain: Arc::new(plain),

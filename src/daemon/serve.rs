@@ -38,6 +38,10 @@ pub struct Settings {
     pub allow_other: bool,
     /// Nothing can be changed through the mount.
     pub read_only: bool,
+    /// The kernel reads and writes plain files itself where it can.
+    pub passthrough: bool,
+    /// What others change in the store's plain files shows at once.
+    pub strict: bool,
 }
 
 /// What the daemon's main thread waits for.

@@ -110,6 +110,15 @@ pub trait PlainFiles: Layer {
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
     /// The open handles on the file with this `st_ino` that may write.
     fn handles_of(&self, ino: u64) -> Vec<Fh>;
+    /// Whether the handle may write.
+    fn may_write(&self, _fh: Fh) -> bool {
+        true
+    }
+    /// Whether the kernel has written to the file without asking, through a handle whose
+    /// [`Layer::backing`] it has got, since the last question.
+    fn written_directly(&self, _node: Node) -> bool {
+        false
+    }
     /// A descriptor of the store's directory.
     fn root_fd(&self) -> BorrowedFd<'_>;
 }

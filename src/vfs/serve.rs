@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use super::layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, StatFs, XattrFlags,
 };
 use super::own_dir;
 use super::past::Past;
@@ -82,7 +82,7 @@ impl Layer for Tree {
             }
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
-                if set.size.is_some() {
+                if set.size.is_some() || self.plain.written_directly(node) {
                     self.plain_written(who, node);
                 }
                 self.plain.setattr(who, node, set)
@@ -260,11 +260,19 @@ impl Layer for Tree {
         }
     }
 
+    fn backing(&self, who: &Caller, node: Node, fh: Fh, flags: i32) -> Option<Backing> {
+        match self.fixed(node) {
+            Ok(Fixed::Plain) => self.plain_backing(who, node, fh, flags),
+            Ok(Fixed::Document(_) | Fixed::Link(_) | Fixed::Own) | Err(_) => None,
+        }
+    }
+
     fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_flush(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.plain.flush(who, node, fh)?;
                 match self.adopted(fh) {
                     Some(adopted) => self.adopted_flush(who, &adopted, false),
@@ -297,6 +305,7 @@ impl Layer for Tree {
             Fixed::Document(_) => self.doc_fsync(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.plain.fsync(who, node, fh, data_only)?;
                 self.sources.synced(node);
                 match self.adopted(fh) {

@@ -6,6 +6,7 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, RenameFlags, SeekFrom, Statx};
@@ -18,12 +19,12 @@ use super::{Plain, attr, beneath, dirs, xattr};
 use crate::model::{Clock, Stamp, SystemClock};
 use crate::vfs::layer::Result;
 use crate::vfs::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, SetAttr, StatFs, XattrFlags,
 };
 
-/// How long the kernel may believe an answer: changes behind our back show within it.
-const TTL: Duration = Duration::from_secs(1);
+/// How long the kernel may believe an answer: changes behind our back show within a second.
+pub(super) const TTL: Duration = Duration::from_millis(900);
 
 /// A change this close to its predecessor may carry the same time stamp (the clock of a file
 /// system ticks every 1 to 10 ms), so younger content is not trusted to be the cached one.
@@ -41,15 +42,19 @@ impl Plain {
             node: inode.node,
             generation: inode.generation,
             attr: attr::of(st),
-            attr_ttl: TTL,
+            attr_ttl: self.ttl(),
             // Documents come and go in the root without the kernel's doing; a directory's name
             // is never a document's.
             entry_ttl: if parent == ROOT && inode.kind != FileType::Directory {
                 Duration::ZERO
             } else {
-                TTL
+                self.ttl()
             },
         }
+    }
+
+    fn ttl(&self) -> Duration {
+        if self.strict { Duration::ZERO } else { TTL }
     }
 
     /// Runs `make`, which makes `name` in `parent` with `mode` as the caller, and looks it up.
@@ -73,19 +78,24 @@ impl Plain {
 
     /// Takes an opened file in. The kernel's pages stay valid if the content is the one that
     /// they were read from.
-    fn opened(&self, inode: Arc<Inode>, file: File, truncated: bool) -> Result<Opened> {
+    fn opened(&self, inode: Arc<Inode>, file: File, flags: i32, fresh: bool) -> Result<Opened> {
+        let truncated = fresh || flags & libc::O_TRUNC != 0;
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let st = beneath::stat_fd(&file)?;
         let now = (attr::mtime(&st), attr::ctime(&st), st.stx_size);
         let settled = attr::ctime(&st) < Stamp(SystemClock.now().0 - TICK);
         let known = settled && !truncated;
         let before = std::mem::replace(&mut *inode.cached.lock(), known.then_some(now));
-        let fh = self.handles.add_file(FileHandle { file, inode });
-        let keep_cache = known && before == Some(now);
-        Ok(Opened { fh, direct_io: false, keep_cache, cache_dir: false })
+        // Bits that a write takes away only from some callers need our looking at each write.
+        let lendable = u32::from(st.stx_mode) & (libc::S_ISUID | libc::S_ISGID) == 0;
+        let lent = AtomicBool::new(false);
+        let fh = self.handles.add_file(FileHandle { file, writes, lendable, lent, inode });
+        let keep_cache = known && !self.strict && before == Some(now);
+        Ok(Opened { fh, direct_io: self.strict, keep_cache, cache_dir: false })
     }
 
     fn fresh(&self, inode: &Arc<Inode>) -> Result<(Attr, Duration)> {
-        Ok((attr::of(&beneath::stat_fd(&*inode.fd()?)?), TTL))
+        Ok((attr::of(&beneath::stat_fd(&*inode.fd()?)?), self.ttl()))
     }
 }
 
@@ -102,7 +112,7 @@ impl Layer for Plain {
 
     fn getattr(&self, _who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
         if let Some(handle) = fh.and_then(|fh| self.handles.file(fh).ok()) {
-            return Ok((attr::of(&beneath::stat_fd(&handle.file)?), TTL));
+            return Ok((attr::of(&beneath::stat_fd(&handle.file)?), self.ttl()));
         }
         self.fresh(&self.nodes.get(node)?)
     }
@@ -111,6 +121,7 @@ impl Layer for Plain {
         let inode = self.nodes.get(node)?;
         let handle = set.fh.and_then(|fh| self.handles.file(fh).ok());
         attr::change(&inode, handle.as_ref().map(|h| &h.file), set, self.privileged, who)?;
+        inode.direct.by_us(&*inode.fd()?);
         self.fresh(&inode)
     }
 
@@ -222,7 +233,7 @@ impl Layer for Plain {
             let _kill = truncate.then(|| KillingPrivileges::of_mode(self.privileged, who, mode));
             beneath::reopen(&*path, passed)?
         };
-        self.opened(inode, File::from(fd), truncate)
+        self.opened(inode, File::from(fd), flags, false)
     }
 
     fn create(
@@ -250,7 +261,7 @@ impl Layer for Plain {
         let path = beneath::reopen(&file, OFlags::PATH)?;
         let inode = self.nodes.enter(&st, path, &dir, name);
         let entry = self.entry(parent, &inode, &st);
-        match self.opened(Arc::clone(&inode), File::from(file), true) {
+        match self.opened(Arc::clone(&inode), File::from(file), flags, true) {
             Ok(opened) => Ok(Created { entry, opened }),
             Err(e) => {
                 self.nodes.forget(inode.node, 1);
@@ -301,7 +312,14 @@ impl Layer for Plain {
                 Err(e) => return Err(e.into()),
             }
         }
+        handle.inode.direct.by_us(&handle.file);
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
+    }
+
+    fn backing(&self, _who: &Caller, _node: Node, fh: Fh, _flags: i32) -> Option<Backing> {
+        let handle = self.handles.file(fh).ok()?;
+        handle.lend();
+        Some(Backing { wanted: handle.lendable, file: handle })
     }
 
     fn flush(&self, _who: &Caller, _node: Node, _fh: Fh) -> Result<()> {
@@ -398,7 +416,9 @@ impl Layer for Plain {
         let handle = self.handles.file(fh)?;
         let _kill = KillingPrivileges::enter(self.privileged, who, &handle.file);
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        Ok(rustix::fs::fallocate(&handle.file, mode, offset, length)?)
+        let done = rustix::fs::fallocate(&handle.file, mode, offset, length);
+        handle.inode.direct.by_us(&handle.file);
+        Ok(done?)
     }
 
     fn lseek(&self, _who: &Caller, _node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
@@ -436,6 +456,7 @@ impl Layer for Plain {
             Some(&mut offset_out),
             length,
         )?;
+        to.inode.direct.by_us(&to.file);
         Ok(u32::try_from(n).unwrap_or(u32::MAX))
     }
 }

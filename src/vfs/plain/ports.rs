@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::OFlags;
-
 use super::Plain;
 use crate::vfs::ports::PlainFiles;
 use crate::vfs::{Attr, Fh, Node, Result};
@@ -29,19 +27,19 @@ impl PlainFiles for Plain {
 
     fn handles_of(&self, ino: u64) -> Vec<Fh> {
         let mut handles = Plain::handles_of(self, ino);
-        handles.retain(|fh| self.may_write(*fh));
+        handles.retain(|fh| PlainFiles::may_write(self, *fh));
         handles
+    }
+
+    fn may_write(&self, fh: Fh) -> bool {
+        self.handles.file(fh).is_ok_and(|handle| handle.writes)
+    }
+
+    fn written_directly(&self, node: Node) -> bool {
+        self.nodes.get(node).is_ok_and(|inode| inode.written_directly())
     }
 
     fn root_fd(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
-    }
-}
-
-impl Plain {
-    fn may_write(&self, fh: Fh) -> bool {
-        let Ok(handle) = self.handles.file(fh) else { return false };
-        rustix::fs::fcntl_getfl(&handle.file)
-            .is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
     }
 }
