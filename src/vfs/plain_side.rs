@@ -40,6 +40,9 @@ impl Tree {
         if flags & libc::O_ACCMODE != libc::O_WRONLY {
             self.plain_read(who, node, 0);
         }
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.sources.opened(node, who.tid);
+        }
         self.plain.backing(who, node, fh, flags)
     }
 
@@ -52,10 +55,13 @@ impl Tree {
     }
 
     /// The same for a file that is still open while it is renamed: by whoever is on record as
-    /// its writer.
+    /// its writer, else by whoever opened it last.
     pub(super) fn plain_renaming(&self, node: Node) {
         if self.plain.written_directly(node) {
-            self.sources.written(node, 0, None, &self.seen);
+            let source = self.sources.get(node).unwrap_or_default();
+            let opener = || self.procs.of_thread(source.opener);
+            let writer = if source.writer.is_none() { opener() } else { None };
+            self.sources.written(node, source.opener, writer, &self.seen);
         }
     }
 

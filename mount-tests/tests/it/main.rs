@@ -14,6 +14,7 @@ mod names;
 mod outside;
 mod plain;
 mod plain_owners;
+mod plain_sources;
 mod programs;
 mod reads;
 mod refused;
