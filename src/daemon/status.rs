@@ -111,7 +111,7 @@ fn document(live: &Live, store: &Store, doc: DocId) -> Result<Value> {
             });
         }
         DocId::Quarantine => out["counts"] = json!({ "lines": counts.quarantine }),
-        DocId::Config => {}
+        DocId::Config | DocId::File(_) => {}
     }
     Ok(out)
 }

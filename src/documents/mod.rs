@@ -11,6 +11,7 @@
 
 pub mod config;
 mod content;
+pub mod files;
 pub mod live;
 pub mod missions;
 pub mod quarantine;
@@ -22,7 +23,7 @@ use rusqlite::Connection;
 
 pub use content::Content;
 
-use crate::model::{DocId, Overlap, Refusal, Rev, Stamp, View};
+use crate::model::{DocId, Overlap, Reason, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 
 /// One version of a document in the form of its kind.
@@ -54,6 +55,8 @@ pub enum Written<'a> {
     Whole(&'a [u8]),
     /// Bytes for the end of the file (R5): an append adds, it never edits.
     Fragment(&'a [u8]),
+    /// The file is to go (`unlink`). Only of managed files: other documents go on (section 6).
+    Removed,
 }
 
 /// The three versions of a save.
@@ -72,6 +75,11 @@ pub struct Save<'a> {
     /// The rows as they stand, without the saves that wait for `missions.lock`; only for a
     /// writer that holds it. Such a writer may be showing what it has just put there (R9).
     pub rows: Option<&'a State>,
+}
+
+/// Why a document with rows is not removed: an unlink of its name touches no row (section 6).
+pub fn never_removed(view: View) -> Refusal {
+    Refusal::new(Reason::Invalid, format!("{} cannot be removed", view.name()))
 }
 
 /// What does not come from the three versions.

@@ -1,10 +1,12 @@
 //! Plain types that every room shares: ids, times, actors, refusals, overlaps.
 
 mod actor;
+mod files;
 mod refusal;
 mod time;
 
 pub use actor::{Actor, Via, proc_text, session_of};
+pub use files::{FileId, FileKind};
 pub use refusal::{Overlap, Reason, Refusal};
 pub use time::{Clock, Stamp, SystemClock};
 
@@ -19,7 +21,8 @@ impl std::fmt::Display for Rev {
     }
 }
 
-/// A document: one truth in the database, shown under one or two names.
+/// A document: one truth, shown under one or two names. Its rows are in the database, except
+/// that those of a managed file are the lines of the store's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DocId {
     /// The task list: `missions.md`.
@@ -28,10 +31,12 @@ pub enum DocId {
     Quarantine,
     /// The configuration: `config.json` and `config.yaml`.
     Config,
+    /// A managed file.
+    File(FileId),
 }
 
 impl DocId {
-    /// All documents, in the order of their numbers in the database.
+    /// The documents that every store has; managed files come and go.
     pub const ALL: [DocId; 3] = [DocId::Missions, DocId::Quarantine, DocId::Config];
 
     /// The name used in the database and in messages.
@@ -40,21 +45,35 @@ impl DocId {
             DocId::Missions => "missions",
             DocId::Quarantine => "quarantine",
             DocId::Config => "config",
+            DocId::File(file) => file.name(),
         }
     }
 
-    /// The document with this database name.
+    /// The document with this database name: `missions`, or `file:PATH`.
     pub fn parse(name: &str) -> Option<DocId> {
-        Self::ALL.into_iter().find(|d| d.as_str() == name)
+        let fixed = Self::ALL.into_iter().find(|d| d.as_str() == name);
+        fixed.or_else(|| FileId::from_name(name).map(DocId::File))
     }
 
     /// The names under which it is shown.
     pub fn views(self) -> impl Iterator<Item = View> {
-        View::ALL.into_iter().filter(move |v| v.doc() == self)
+        let file = match self {
+            DocId::File(file) => Some(View::File(file)),
+            _ => None,
+        };
+        View::ALL.into_iter().filter(move |v| v.doc() == self).chain(file)
+    }
+
+    /// The managed file that it is, if it is one.
+    pub fn file(self) -> Option<FileId> {
+        match self {
+            DocId::File(file) => Some(file),
+            _ => None,
+        }
     }
 }
 
-/// One name of a document in the root of the mount.
+/// One name of a document: in the root of the mount, or the path of a managed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum View {
     /// `missions.md`
@@ -65,24 +84,32 @@ pub enum View {
     ConfigJson,
     /// `config.yaml`
     ConfigYaml,
+    /// A managed file, wherever it is.
+    File(FileId),
 }
 
 impl View {
-    /// All names.
+    /// The names that every store may have; those of managed files come and go.
     pub const ALL: [View; 4] =
         [View::MissionsMd, View::QuarantineMd, View::ConfigJson, View::ConfigYaml];
 
-    /// The file name.
+    /// The file name; of a managed file its path below the root.
     pub fn name(self) -> &'static str {
         match self {
             View::MissionsMd => "missions.md",
             View::QuarantineMd => "missions-quarantine.md",
             View::ConfigJson => "config.json",
             View::ConfigYaml => "config.yaml",
+            View::File(file) => file.path(),
         }
     }
 
-    /// The view with this file name.
+    /// The view that the database calls so: a fixed name, else the path of a managed file.
+    pub fn on_record(name: &str) -> View {
+        View::from_name(name.as_bytes()).unwrap_or_else(|| View::File(FileId::of(name)))
+    }
+
+    /// The fixed view with this file name.
     pub fn from_name(name: &[u8]) -> Option<View> {
         Self::ALL.into_iter().find(|v| v.name().as_bytes() == name)
     }
@@ -93,6 +120,7 @@ impl View {
             View::MissionsMd => DocId::Missions,
             View::QuarantineMd => DocId::Quarantine,
             View::ConfigJson | View::ConfigYaml => DocId::Config,
+            View::File(file) => DocId::File(file),
         }
     }
 

@@ -97,7 +97,16 @@ fn each(doc: DocId, text: &[u8], mut f: impl FnMut(u64) -> bool) -> bool {
             lines(text).map(<[u8]>::trim_ascii).filter(|l| !l.starts_with(b"#")).any(|l| f(hash(l)))
         }
         DocId::Config => lines(text).any(|l| keys(l, &mut f)),
+        DocId::File(file) if has_keys(file.path()) => lines(text).any(|l| keys(l, &mut f)),
+        DocId::File(_) => {
+            lines(text).map(<[u8]>::trim_ascii).filter(|l| !l.is_empty()).any(|l| f(hash(l)))
+        }
     }
+}
+
+/// Whether a managed file is about keys rather than lines.
+fn has_keys(path: &str) -> bool {
+    [".json", ".yaml", ".yml"].iter().any(|end| path.ends_with(end))
 }
 
 /// The words before a colon in a line: `"key": 1`, `key: 1`, `{key: 1}`.

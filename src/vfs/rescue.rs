@@ -192,17 +192,14 @@ fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
     let mut out = String::new();
     for line in lines {
         let line: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        match view {
-            View::MissionsMd | View::QuarantineMd => {
-                out.push_str("<!-- ");
-                out.push_str(&line.replace("--", "- -"));
-                out.push_str(" -->\n");
-            }
-            View::ConfigJson | View::ConfigYaml => {
-                out.push_str("# ");
-                out.push_str(&line);
-                out.push('\n');
-            }
+        if view.name().ends_with(".md") {
+            out.push_str("<!-- ");
+            out.push_str(&line.replace("--", "- -"));
+            out.push_str(" -->\n");
+        } else {
+            out.push_str("# ");
+            out.push_str(&line);
+            out.push('\n');
         }
     }
     out.into_bytes()

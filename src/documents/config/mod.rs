@@ -199,6 +199,7 @@ impl Document for ConfigDocument {
         match save.written {
             Written::Whole(text) => save::whole(form, save.seen, text, save.current, &rules),
             Written::Fragment(text) => save::fragment(form, save.seen, text, save.current, &rules),
+            Written::Removed => Err(super::never_removed(save.view)),
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn form_of(view: View) -> Option<Form> {
     match view {
         View::ConfigJson => Some(Form::Json),
         View::ConfigYaml => Some(Form::Yaml),
-        View::MissionsMd | View::QuarantineMd => None,
+        View::MissionsMd | View::QuarantineMd | View::File(_) => None,
     }
 }
 

@@ -16,10 +16,16 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::absent::Absent;
 pub use self::history::BlamedLine;
-use self::slot::{Recent, Shown, Slot};
+use self::slot::{PLACES, Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
-use crate::model::{Actor, Clock, DocId, Overlap, Refusal, Rev, View};
+use crate::model::{Actor, Clock, DocId, FileId, Overlap, Refusal, Rev, View};
 use crate::store::{Cursor, Store, StoreError};
+
+/// One document for each place.
+fn places() -> [DocId; PLACES] {
+    let [missions, quarantine, config] = DocId::ALL;
+    [missions, quarantine, config, DocId::File(FileId::of(""))]
+}
 
 /// A save on its way to the gate.
 pub struct SaveRequest<'a> {
@@ -94,11 +100,11 @@ pub struct Checked {
 /// anything, least of all for [`Live`] itself.
 pub type Listener = Arc<dyn Fn(&Published) + Send + Sync>;
 
-/// The current version of every document.
+/// The current version of every document that has rows. Managed files are not among them.
 pub struct Live {
     store: Arc<Store>,
-    /// In the order of [`DocId::ALL`].
-    documents: [Arc<dyn Document>; DocId::ALL.len()],
+    /// By [`slot::place`].
+    documents: [Arc<dyn Document>; PLACES],
     clock: Arc<dyn Clock>,
     shown: RwLock<Shown>,
     recent: Mutex<Recent>,
@@ -124,7 +130,7 @@ impl Live {
         documents: Vec<Arc<dyn Document>>,
         clock: Arc<dyn Clock>,
     ) -> Result<Live, StoreError> {
-        let documents = DocId::ALL.map(|doc| {
+        let documents = places().map(|doc| {
             let given = documents.iter().find(|d| d.id() == doc).cloned();
             given.unwrap_or_else(|| Arc::new(Absent(doc)))
         });
@@ -132,7 +138,7 @@ impl Live {
             store.gate(|c| documents.iter().try_for_each(|d| Ok(c.execute_batch(d.schema())?)))?;
         }
         let created = store.created()?;
-        let slots = DocId::ALL.map(|doc| {
+        let slots = places().map(|doc| {
             let state = documents[slot::place(doc)].fresh();
             let (rows, mtime) = (state.clone(), created);
             let version = Version { doc, rev: Rev(0), mtime, state, belief: false };

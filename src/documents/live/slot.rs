@@ -68,22 +68,27 @@ impl Slot {
 
 /// What readers see of all documents.
 pub(super) struct Shown {
-    /// In the order of [`DocId::ALL`].
-    pub(super) slots: [Slot; DocId::ALL.len()],
+    /// By [`place`].
+    pub(super) slots: [Slot; PLACES],
     /// Grows with every change of `slots`.
     pub(super) generation: u64,
     /// A gate has taken `slots` and will put changed ones back. Others must not touch them.
     pub(super) inside: bool,
 }
 
-/// The place of a document in arrays over all documents.
+/// The place of a document in the array of kinds. That of managed files, which are not kept
+/// here, is taken by a kind that refuses everything.
 pub(super) fn place(doc: DocId) -> usize {
     match doc {
         DocId::Missions => 0,
         DocId::Quarantine => 1,
         DocId::Config => 2,
+        DocId::File(_) => 3,
     }
 }
+
+/// How many places there are.
+pub(super) const PLACES: usize = DocId::ALL.len() + 1;
 
 /// Versions that were used last.
 #[derive(Default)]

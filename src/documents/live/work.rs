@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::slot::{Notes, Slot, place};
+use super::slot::{Notes, PLACES, Slot, place};
 use super::{Live, Published, Saved};
 use crate::documents::{Content, Context, Document, Plan, Version};
 use crate::model::{Actor, DocId, Rev, Stamp};
@@ -14,7 +14,7 @@ use crate::store::{DocumentRow, NewRevision, StoreError, delta, ledger};
 /// The slots of all documents on their way from one published state to the next.
 pub(super) struct Work<'l> {
     live: &'l Live,
-    pub(super) slots: [Slot; DocId::ALL.len()],
+    pub(super) slots: [Slot; PLACES],
     pub(super) cx: Context,
     /// New versions, in order.
     pub(super) news: Vec<Published>,
@@ -28,7 +28,7 @@ pub(super) struct Cause<'a> {
 }
 
 impl<'l> Work<'l> {
-    pub(super) fn new(live: &'l Live, slots: [Slot; DocId::ALL.len()], now: Stamp) -> Work<'l> {
+    pub(super) fn new(live: &'l Live, slots: [Slot; PLACES], now: Stamp) -> Work<'l> {
         Work { live, slots, cx: Context { now }, news: Vec::new() }
     }
 

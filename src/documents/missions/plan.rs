@@ -12,7 +12,7 @@ use super::insert::{add, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
 use super::tree::MissionsState;
-use crate::documents::{Context, Plan, Save, State, Written};
+use crate::documents::{Context, Plan, Save, State, Written, never_removed};
 use crate::model::{Overlap, Reason, Refusal};
 
 /// What the save changes (see [`crate::documents::Document::plan`]).
@@ -24,6 +24,7 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
     let p = Planner { save, current, now: &now };
     match save.written {
         Written::Fragment(bytes) => p.append(checked(bytes)?, seen),
+        Written::Removed => Err(never_removed(save.view)),
         Written::Whole(bytes) => {
             let text = checked(bytes)?;
             if text.trim_start_matches('\u{feff}').trim().is_empty() {

@@ -144,6 +144,9 @@ impl Documents for FakeDocs {
         let (bytes, whole) = match request.written {
             Written::Whole(b) => (b, true),
             Written::Fragment(b) => (b, false),
+            Written::Removed => {
+                return Err(Refusal::new(Reason::Invalid, "cannot be removed").into());
+            }
         };
         let written = std::str::from_utf8(bytes)
             .map_err(|_| Refusal::new(Reason::Invalid, "not UTF-8").at_line(1))?

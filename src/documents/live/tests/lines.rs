@@ -121,6 +121,7 @@ impl Document for Lines {
             Ok(Plan { next, believed, overlaps: Vec::new(), summary: "saved".to_owned() })
         };
         match save.written {
+            Written::Removed => done(state(Vec::new()), state(Vec::new())),
             Written::Whole(text) if text.contains(&0) => {
                 Err(Refusal::new(Reason::Invalid, "a NUL byte").at_line(1))
             }

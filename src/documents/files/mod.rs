@@ -1,0 +1,66 @@
+//! Managed files: real files of the store with the save rules of a document.
+//!
+//! What rows are to another document, the file in the store is to a managed file: the truth,
+//! which other programs may change behind the mount. [`crate::documents::Document::refresh`] compares it with
+//! what was known, [`crate::documents::Document::apply`] replaces it in one step. Only the history is in the
+//! database.
+
+use crate::documents::Content;
+use crate::model::{FileId, FileKind, Stamp};
+use crate::store::StoreError;
+
+/// What the file in the store was when it was looked at. Two different contents never have the
+/// same print, unless they were written without the mount within one tick of the file system's
+/// clock and have the same size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Print {
+    /// `st_dev`.
+    pub dev: u64,
+    /// `st_ino`.
+    pub ino: u64,
+    /// `st_size`, in bytes.
+    pub size: u64,
+    /// `st_mtime`.
+    pub mtime: Stamp,
+    /// `st_ctime`.
+    pub ctime: Stamp,
+}
+
+/// The files of the store, as managed files need them. Never follows a symlink, never leaves the
+/// store.
+pub trait Disk: Send + Sync {
+    /// The print of the file; `None`: there is no regular file under this name.
+    fn print(&self, file: FileId) -> Result<Option<Print>, StoreError>;
+    /// The whole content with the print that it belongs to; `None` as above.
+    fn read(&self, file: FileId) -> Result<Option<(Vec<u8>, Print)>, StoreError>;
+    /// Puts `text` in place of the file in one step (a temporary and a rename), with the mode,
+    /// owner and extended attributes of the file that it replaces and `mtime` as its modification
+    /// time; `None` removes the file. The answer is the print of the new file. Whoever looks at the store
+    /// sees the old or the new text, whole, at every moment, also after this process was killed.
+    fn replace(
+        &self,
+        file: FileId,
+        text: Option<&Content>,
+        mtime: Stamp,
+    ) -> Result<Option<Print>, StoreError>;
+    /// Makes what was replaced since the last call survive power loss (R8).
+    fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// What a path of the mount is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// The kind; `None`: a plain file.
+    pub kind: Option<FileKind>,
+    /// Why, for people: the glob that fits and where it stands, or what keeps the file plain.
+    pub why: String,
+}
+
+/// Which paths are managed, and how.
+pub trait Rules: Send + Sync {
+    /// By the path alone (below the root, `/` between names, UTF-8), whether or not a file is
+    /// there. Cheap: asked at every lookup.
+    fn kind(&self, path: &str) -> Option<FileKind>;
+    /// The same with the reason.
+    fn judge(&self, path: &str) -> Judged;
+}
