@@ -139,6 +139,14 @@ pub struct Mount {
     /// limit]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub config_version_limit: Option<i64>,
+    /// Show at once, not within a second, what others change in the store behind the mount;
+    /// costs speed
+    #[arg(long)]
+    pub strict: bool,
+    /// Let all reading and writing of plain files come to the daemon; otherwise, as root, the
+    /// kernel does it without asking
+    #[arg(long)]
+    pub no_passthrough: bool,
     /// Say through this descriptor how the start ended
     #[arg(long, hide = true, value_name = "FD")]
     pub ready_fd: Option<i32>,

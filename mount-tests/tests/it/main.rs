@@ -13,6 +13,8 @@ mod merge;
 mod names;
 mod outside;
 mod plain;
+mod plain_owners;
+mod plain_sources;
 mod programs;
 mod reads;
 mod refused;
