@@ -21,6 +21,7 @@ mod outside;
 mod ports;
 pub mod ready;
 pub mod serve;
+mod settling;
 pub mod status;
 pub mod users;
 mod watchers;
