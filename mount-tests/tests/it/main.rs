@@ -8,6 +8,8 @@ mod crash;
 mod harness;
 mod history;
 mod koan;
+mod koan_locks;
+mod koan_rows;
 mod leaving;
 mod merge;
 mod names;
