@@ -48,6 +48,8 @@ pub enum Command {
     Unmount(Unmount),
     /// Say what is mounted, how it is, and what was refused
     Status(Status),
+    /// Check the machine, the mounts and a store, and say what to do
+    Doctor(Doctor),
     /// Turn an existing instance directory into a store, in place
     Adopt(Adopt),
     /// Turn an adopted directory back into an ordinary one
@@ -158,6 +160,25 @@ pub struct Status {
     /// A store, a mount, or a path in one of them [default: as -C]
     pub path: Option<PathBuf>,
     /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Looks at the FUSE device, fusermount3, /etc/fuse.conf, our mounts on this machine, and the store
+if there is one: permissions, unfinished commands, free space, the whole database. Nothing is
+changed. Exits 1 when something does not work.
+
+Examples:
+  instancefs doctor
+  instancefs doctor ~/instance
+  instancefs doctor --json | jq '.[] | select(.health != \"good\")'")]
+pub struct Doctor {
+    /// A store, a mount, or a path in one of them [default: as -C, else only the machine]
+    pub path: Option<PathBuf>,
+    /// One JSON array of {what, health, found, todo}
     #[arg(long)]
     pub json: bool,
 }

@@ -8,6 +8,7 @@ mod blame;
 mod check;
 mod diff;
 mod doc;
+mod doctor;
 mod eject;
 mod export;
 mod failure;
@@ -54,6 +55,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Mount(args) => mount::run(args),
         Command::Unmount(args) => unmount::run(args, instance),
         Command::Status(args) => status::run(args, instance),
+        Command::Doctor(args) => doctor::run(args, instance),
         Command::Adopt(args) => adopt::run(args),
         Command::Eject(args) => eject::run(args),
         Command::Export(args) => export::run(args),

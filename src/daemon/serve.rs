@@ -16,6 +16,7 @@ use super::journal::{Doing, Journal};
 use super::lock::{self, StoreLock};
 use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
+use super::service::Service;
 use super::status::Running;
 use super::{history, journal, leave, logging, mounts, names, writeout};
 use crate::documents::live::Live;
@@ -136,7 +137,13 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     };
     let mounted = Arc::new(Mounted::start(&instance, settings, running, events.clone())?);
     let ticking = Arc::clone(&mounted);
-    let background = Background::start(&instance.live, move || ticking.tick())
+    let service = Arc::new(Service::of_this_process());
+    let watched = Arc::clone(&service);
+    let tick = move || {
+        ticking.tick();
+        watched.alive();
+    };
+    let background = Background::start(&instance.live, tick)
         .map_err(io(&settings.store, "cannot start threads"))?;
     answer_commands(&instance, &mounted, events)?;
     if let Err(e) = mounted.ready(FIRST_ANSWER) {
@@ -146,8 +153,10 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
+    service.ready(&format!("mounted at {}", settings.mountpoint.display()));
 
     let peer = serve_until_end(&wait, &mounted);
+    service.stopping();
     let warnings = end(instance, &settings.mountpoint, mounted, background);
     log::info!("ended");
     if let Some(mut peer) = peer {
