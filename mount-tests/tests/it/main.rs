@@ -8,6 +8,7 @@ mod crash;
 mod harness;
 mod history;
 mod koan;
+mod koan_export;
 mod koan_locks;
 mod koan_rows;
 mod leaving;
