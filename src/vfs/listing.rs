@@ -90,6 +90,7 @@ impl Tree {
             rest.extend(page);
         }
         self.number_entries(ROOT, &mut rest);
+        let rest = self.owned_listed(ROOT, rest);
         for dots in rest.iter().filter(|e| e.name == "." || e.name == "..") {
             add(dots.ino, dots.kind, dots.name.clone());
         }

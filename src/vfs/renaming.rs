@@ -57,6 +57,8 @@ impl Tree {
     ) -> Result<()> {
         use Place::{Document, Link, OwnDir, Plain, Private, Ruled};
         let places = (self.place(from.parent, from.name), self.place(to.parent, to.name));
+        self.owned_guard(who, from)?;
+        self.owned_guard(who, to)?;
         match places {
             (Private, _) => Err(Error::NotFound),
             (Link(_) | OwnDir, _) | (_, Link(_) | OwnDir | Private) => Err(Error::NotPermitted),
@@ -67,7 +69,7 @@ impl Tree {
                 self.rename_to_file(who, from, to, fits, how)
             }
             (Plain | Ruled(_), Plain | Ruled(_)) => {
-                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+                self.owned_rename(who, from, to, how)?;
                 self.follow_directory(from, to, how);
                 Ok(())
             }
@@ -254,6 +256,9 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Saver {
         let node = self.plain.node_of(from.parent, from.name);
+        if let Some(node) = node {
+            self.plain_renaming(node);
+        }
         let writer = node.and_then(|n| self.sources.get(n)).and_then(|s| s.writer);
         let same = |w: &Process| renamer.is_some_and(|r| r.id == w.id);
         match writer.filter(|w| !same(w)) {
@@ -436,7 +441,10 @@ impl Tree {
     /// Whether a new name may not be made here, and why.
     pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
         match self.fixed_place(parent, name) {
-            Place::Plain | Place::Ruled(_) => Ok(()),
+            Place::Plain | Place::Ruled(_) => {
+                self.owned_clear(parent, name);
+                Ok(())
+            }
             Place::Document(_) | Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
         }

@@ -2,12 +2,11 @@
 //! files below.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, StatFs, XattrFlags,
 };
 use super::managed::{self, Fits};
 use super::own_dir;
@@ -47,6 +46,7 @@ impl Layer for Tree {
                 if parent == ROOT || managed_soon || self.files.is_fresh(parent, name) {
                     entry.entry_ttl = Duration::ZERO;
                 }
+                let mut entry = self.owned_looked_up(who, parent, name, entry)?;
                 self.files.numbers.plain(&mut entry.attr);
                 Ok(entry)
             }
@@ -102,6 +102,9 @@ impl Layer for Tree {
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
+                    self.owned_setattr(who, node, set)?;
+                }
+                if set.size.is_some() || self.plain.written_directly(node) {
                     self.plain_written(who, node);
                 }
                 let (mut attr, ttl) = self.plain.setattr(who, node, set)?;
@@ -158,7 +161,7 @@ impl Layer for Tree {
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
             Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
-                self.plain.unlink(who, parent, name)
+                self.owned_unlink(who, parent, name)
             }
         }
     }
@@ -202,6 +205,7 @@ impl Layer for Tree {
         self.forbid_own(new_parent)?;
         self.forbid_new(new_parent, new_name)?;
         let entry = self.plain.link(who, node, new_parent, new_name)?;
+        self.owned_linked(who, new_parent, new_name);
         Ok(self.file_made(new_parent, new_name, entry))
     }
 
@@ -211,6 +215,7 @@ impl Layer for Tree {
             Fixed::Link(_) => Err(Error::Invalid),
             Fixed::Own => self.own_open(node, flags),
             Fixed::Plain => {
+                self.owned_open(who, node, flags)?;
                 let opened = self.plain.open(who, node, flags)?;
                 self.plain_opened(who, node, flags);
                 Ok(opened)
@@ -245,7 +250,7 @@ impl Layer for Tree {
                 self.file_create(who, parent, name, fits, mode, umask, flags)
             }
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
-                let mut created = self.plain.create(who, parent, name, mode, umask, flags)?;
+                let mut created = self.owned_create(who, parent, name, mode, umask, flags)?;
                 if parent == ROOT || place != Place::Plain {
                     created.entry.entry_ttl = Duration::ZERO;
                 }
@@ -292,11 +297,20 @@ impl Layer for Tree {
         }
     }
 
+    fn backing(&self, who: &Caller, node: Node, fh: Fh, flags: i32) -> Option<Backing> {
+        match self.fixed(node) {
+            Ok(Fixed::Plain) => self.plain_backing(who, node, fh, flags),
+            Ok(Fixed::Document(_) | Fixed::Link(_) | Fixed::Own) | Err(_) => None,
+        }
+    }
+
     fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_flush(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
+                self.owned_settle(node, fh);
                 self.plain.flush(who, node, fh)?;
                 match self.adopted(fh) {
                     Some(adopted) => self.adopted_flush(who, &adopted, false),
@@ -318,6 +332,7 @@ impl Layer for Tree {
                 Ok(())
             }
             Fixed::Plain => {
+                self.owned_settle(node, fh);
                 self.adopted_release(fh);
                 self.plain.release(node, fh)
             }
@@ -329,7 +344,9 @@ impl Layer for Tree {
             Fixed::Document(_) => self.doc_fsync(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.plain.fsync(who, node, fh, data_only)?;
+                self.owned_settle(node, fh);
                 self.sources.synced(node);
                 match self.adopted(fh) {
                     Some(adopted) => self.adopted_flush(who, &adopted, true),
@@ -354,7 +371,7 @@ impl Layer for Tree {
         match is_own(fh) {
             true => self.list_read(who, fh, offset),
             false => {
-                let mut entries = self.plain.readdir(who, node, fh, offset)?;
+                let mut entries = self.owned_page(who, node, fh, offset)?;
                 self.number_entries(node, &mut entries);
                 Ok(entries)
             }
@@ -396,7 +413,10 @@ impl Layer for Tree {
         flags: XattrFlags,
     ) -> Result<()> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Plain => {
+                self.owned_forbid_xattr(node, name)?;
+                self.plain.setxattr(who, node, name, value, flags)
+            }
             Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
@@ -404,16 +424,19 @@ impl Layer for Tree {
 
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Plain => match self.owned_xattr(node, name) {
+                Some(value) => Ok(value),
+                None => self.plain.getxattr(who, node, name),
+            },
             Fixed::Document(view) => self.doc_getxattr(who, view, name),
-            _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
+            _ if super::guards::is_kernels(name) => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
     }
 
     fn listxattr(&self, who: &Caller, node: Node) -> Result<Vec<u8>> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.listxattr(who, node),
+            Fixed::Plain => Ok(self.owned_xattrs(node, self.plain.listxattr(who, node)?)),
             Fixed::Document(View::File(file)) => self.file_listxattr(who, file),
             _ => Ok(Vec::new()),
         }
@@ -421,7 +444,10 @@ impl Layer for Tree {
 
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Plain => {
+                self.owned_forbid_xattr(node, name)?;
+                self.plain.removexattr(who, node, name)
+            }
             Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }

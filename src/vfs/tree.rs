@@ -18,6 +18,7 @@ use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
 use super::managed::{self, Files, Fits};
+use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
 use super::processes::{ProcId, Process, Processes};
 use super::report::{HandleInfo, Report, Status};
@@ -52,6 +53,8 @@ pub struct Options {
     pub store: PathBuf,
     /// Largest document in bytes; more is `EFBIG`.
     pub size_limit: u64,
+    /// The names of markers and leases.
+    pub owned: OwnedNames,
     /// Owner of the documents until somebody changes it.
     pub uid: u32,
     /// Group of the documents until somebody changes it.
@@ -63,7 +66,7 @@ impl Options {
     pub fn new(store: PathBuf) -> Options {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Options { store, size_limit: 64 << 20, uid, gid }
+        Options { store, size_limit: 64 << 20, owned: OwnedNames::default(), uid, gid }
     }
 }
 
@@ -109,6 +112,7 @@ pub struct Tree {
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
+    pub(super) owned: Option<Arc<Owned>>,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
     last_mounts: Mutex<Stamp>,
@@ -174,6 +178,7 @@ impl Tree {
             dirs: Mutex::default(),
             adopted: Mutex::default(),
             closing: AtomicBool::new(false),
+            owned: None,
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
             last_mounts: Mutex::default(),
@@ -181,6 +186,12 @@ impl Tree {
         };
         tree.recall_looks()?;
         Ok(tree)
+    }
+
+    /// The tree with files that belong to processes.
+    pub fn with_owned(mut self, owned: Arc<Owned>) -> Tree {
+        self.owned = Some(owned);
+        self
     }
 
     /// How `.instancefs/status.json` is written; without it, as the plain [`Status`].
@@ -330,20 +341,21 @@ impl Tree {
         self.handles.read().get(&fh).cloned().ok_or(Error::BadHandle)
     }
 
-    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR, or
-    /// the node id of the last LOOKUP.
+    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR
+    /// (which may have been before the last rename onto the name), or the node id of the last
+    /// LOOKUP.
     pub(super) fn inos(&self, view: View) -> Vec<u64> {
+        let View::File(file) = view else {
+            let mut inos = self.names.inos(view);
+            inos.push(Tree::node_of(view));
+            return inos;
+        };
         let mut inos = vec![Tree::node_of(view)];
-        match view {
-            View::File(file) => {
-                inos.extend(self.file_real(file).map(|real| self.file_shown(file, &real).ino));
-                // A file that is gone or was renamed is shown as it was.
-                for h in self.handles_on(view) {
-                    inos.push(h.node);
-                    inos.extend(h.start.as_ref().map(|s| s.attr.ino));
-                }
-            }
-            _ => inos.push(self.names.ino(view)),
+        inos.extend(self.file_real(file).map(|real| self.file_shown(file, &real).ino));
+        // A file that is gone or was renamed is shown as it was.
+        for h in self.handles_on(view) {
+            inos.push(h.node);
+            inos.extend(h.start.as_ref().map(|s| s.attr.ino));
         }
         inos
     }

@@ -92,7 +92,7 @@ impl Tree {
         }
         let top = match directory {
             ROOT => Some(String::new()),
-            _ => self.plain.path_of(directory).map(|p| p + "/"),
+            _ => self.directory_path(directory).map(|p| p + "/"),
         };
         for entry in entries.iter_mut().filter(|e| e.kind == FileType::Regular) {
             let path = match (&top, entry.name.to_str()) {

@@ -226,7 +226,7 @@ impl Tree {
         let path = match parent {
             ROOT => name.to_owned(),
             _ => {
-                let mut path = self.plain.path_of(parent)?;
+                let mut path = self.directory_path(parent)?;
                 path.push('/');
                 path.push_str(name);
                 path
@@ -234,6 +234,11 @@ impl Tree {
         };
         rules.kind(&path)?;
         Some(path)
+    }
+
+    /// Where a directory is, below the root; not the root itself.
+    pub(super) fn directory_path(&self, directory: Node) -> Option<String> {
+        self.plain.path_of(directory)?.into_os_string().into_string().ok()
     }
 
     /// What the name is, if it fits a rule.

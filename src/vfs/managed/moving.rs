@@ -391,7 +391,7 @@ impl Tree {
         if at.parent == ROOT {
             return Some(name.to_owned());
         }
-        Some(format!("{}/{name}", self.plain.path_of(at.parent)?))
+        Some(format!("{}/{name}", self.directory_path(at.parent)?))
     }
 
     /// The renamed file goes; the managed file goes on under its number and, when it is new, with

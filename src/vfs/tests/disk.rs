@@ -108,9 +108,6 @@ impl PlainFiles for Disk {
     fn node_of(&self, _: Node, name: &OsStr) -> Option<Node> {
         self.nodes.lock().get(name).copied()
     }
-    fn path_of(&self, _: Node) -> Option<String> {
-        None
-    }
     fn attr_of(&self, _: Node, name: &OsStr) -> Result<Attr> {
         Ok(attr(&fs::symlink_metadata(self.root.join(name)).map_err(os)?))
     }
