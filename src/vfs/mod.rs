@@ -13,6 +13,7 @@
 
 mod adopted;
 mod attrs;
+pub mod both;
 mod commit;
 mod guards;
 mod handle;
