@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
+use super::owned::FileId;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, FileId, Refusal, Rev, Stamp, View};
@@ -114,6 +116,14 @@ pub trait PlainFiles: Layer {
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
     /// The open handles on the file with this `st_ino` that may write.
     fn handles_of(&self, ino: u64) -> Vec<Fh>;
+    /// Which file of the store a node is, without asking the store.
+    fn id_of(&self, _node: Node) -> Option<FileId> {
+        None
+    }
+    /// Where the node was last seen, relative to the store; the root is the empty path.
+    fn path_of(&self, _node: Node) -> Option<PathBuf> {
+        None
+    }
     /// A descriptor of the store's directory.
     fn root_fd(&self) -> BorrowedFd<'_>;
 }

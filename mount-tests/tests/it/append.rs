@@ -7,7 +7,7 @@ fn an_appended_item_is_queued_at_the_end_of_pending() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     it.sh("echo '- fix login' >> missions.md");
     let told = it
-        .sh("sqlite3 missions.db 'select text,state from missions order by sequence desc limit 1'");
+        .sh("sqlite3 -cmd '.timeout 10000' missions.db 'select text,state from missions order by sequence desc limit 1'");
     assert_eq!(told, "fix login|pending\n");
     let text = it.read("missions.md");
     let (at, next) = (text.find("- fix login\n"), text.find("## In Progress"));

@@ -135,7 +135,7 @@ fn wait_and_watch_see_a_row_inserted_with_sqlite3() {
     let wait = start(&["wait", "missions.md", "--since", &since, "--timeout", "20"]);
     let other = start(&["wait", "config.json", "--timeout", "2"]);
     std::thread::sleep(Duration::from_millis(300));
-    it.sh("sqlite3 missions.db \"insert into missions(text,state,sequence) values('from sql','pending',99)\"");
+    it.sh("sqlite3 -cmd '.timeout 10000' missions.db \"insert into missions(text,state,sequence) values('from sql','pending',99)\"");
     let rev = wait.wait().ok();
     let entry = eventually("the row in watch", || {
         let text = watch.stdout();

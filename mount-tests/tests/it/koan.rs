@@ -357,7 +357,7 @@ fn a_file_that_is_newer_than_the_database_is_merged_and_only_adds() {
     let args = ["init".as_ref(), store.as_os_str(), "--from".as_ref(), dir.as_os_str()];
     let told = it.outside().instancefs(&args).ok();
     assert!(told.contains("newer than"), "{told}");
-    let text = it.outside().bash("cat store/missions.md; sqlite3 store/missions.db 'select state, text from missions order by id'").ok();
+    let text = it.outside().bash("cat store/missions.md; sqlite3 -cmd '.timeout 10000' store/missions.db 'select state, text from missions order by id'").ok();
     for row in ["done|kept\n", "pending|queued\n", "pending|by hand\n"] {
         assert_eq!(text.matches(row).count(), 1, "{row} in {text}");
     }

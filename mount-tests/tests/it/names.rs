@@ -161,7 +161,7 @@ fn the_database_is_a_symlink_and_its_side_files_are_hidden() {
         it.store().join("missions.db").canonicalize().expect("store")
     );
     it.append("missions.md", "- x");
-    it.sh("sqlite3 missions.db 'select count(*) from missions' >/dev/null");
+    it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'select count(*) from missions' >/dev/null");
     let names = it.names(".");
     for hidden in ["missions.db-wal", "missions.db-shm", "missions.db-journal"] {
         assert!(!names.contains(&hidden.to_owned()), "{hidden} in {names:?}");

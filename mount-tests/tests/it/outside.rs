@@ -5,13 +5,15 @@ use mount_tests::{Instance, eventually, samples};
 #[test]
 fn a_row_inserted_with_sqlite3_is_in_the_next_read() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
-    it.sh("sqlite3 missions.db \"insert into missions(text,state,sequence) values('from sql','pending',(select max(sequence)+1 from missions))\"");
+    it.sh("sqlite3 -cmd '.timeout 10000' missions.db \"insert into missions(text,state,sequence) values('from sql','pending',(select max(sequence)+1 from missions))\"");
     assert!(it.read("missions.md").contains("- from sql\n"));
-    it.sh("sqlite3 missions.db \"update missions set state='done', completed_at='2026-07-02T08:00' where text='from sql'\"");
+    it.sh("sqlite3 -cmd '.timeout 10000' missions.db \"update missions set state='done', completed_at='2026-07-02T08:00' where text='from sql'\"");
     let text = it.read("missions.md");
     let (at, done) = (text.find("- from sql"), text.find("## Done"));
     assert!(at > done, "under Done now:\n{text}");
-    it.sh("sqlite3 missions.db \"delete from missions where text='from sql'\"");
+    it.sh(
+        "sqlite3 -cmd '.timeout 10000' missions.db \"delete from missions where text='from sql'\"",
+    );
     assert_eq!(it.read("missions.md"), samples::MISSIONS);
 }
 
@@ -130,7 +132,7 @@ fcntl.flock(f, fcntl.LOCK_UN)
 fn a_save_by_the_holder_of_the_lock_file_commits_under_it() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     it.sh("exec 9> $STORE/missions.lock; flock 9; echo '- by the holder' >> missions.md; \
-           sqlite3 missions.db \"select count(*) from missions where text='by the holder'\" | grep -qx 1");
+           sqlite3 -cmd '.timeout 10000' missions.db \"select count(*) from missions where text='by the holder'\" | grep -qx 1");
 }
 
 #[test]
@@ -174,13 +176,19 @@ fn rows_that_vanish_and_come_back_keep_their_comments_around() {
 #[test]
 fn sqlite_clients_in_the_mount_get_real_locks() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
-    assert_eq!(it.sh("sqlite3 missions.db 'pragma journal_mode'").trim(), "wal");
+    assert_eq!(
+        it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma journal_mode'").trim(),
+        "wal"
+    );
     let mut holder = it.python();
     holder.run("import sqlite3\ndb = sqlite3.connect('missions.db', isolation_level=None)\ndb.execute('begin immediate')");
     let busy = it.actor().bash("sqlite3 $STORE/missions.db 'begin immediate'").failed();
     assert!(busy.stderr.contains("locked"), "{}", busy.stderr);
     holder.run("db.execute('rollback')");
-    assert_eq!(it.sh("sqlite3 missions.db 'pragma integrity_check'").trim(), "ok");
+    assert_eq!(
+        it.sh("sqlite3 -cmd '.timeout 10000' missions.db 'pragma integrity_check'").trim(),
+        "ok"
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ const FIRST: &str = "## Done\n\n## Pending\n- a\n- b\n";
 
 fn insert(it: &Instance, text: &str) {
     it.sh(&format!(
-        "sqlite3 missions.db \"insert into missions(text,state,sequence) \
+        "sqlite3 -cmd '.timeout 10000' missions.db \"insert into missions(text,state,sequence) \
          values('{text}','pending',(select max(sequence)+1 from missions))\""
     ));
 }

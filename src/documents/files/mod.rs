@@ -4,6 +4,20 @@
 //! which other programs may change behind the mount. [`crate::documents::managed`] compares it
 //! with what was known and replaces it in one step. Only the history is in the database.
 
+mod document;
+mod event;
+mod keyed;
+mod layout;
+mod lines;
+mod pairs;
+mod state;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use document::FileDocument;
+pub use state::FileState;
+
 use crate::documents::Content;
 use crate::model::{FileId, FileKind, Stamp};
 use crate::store::StoreError;
