@@ -10,7 +10,7 @@ use super::layer::{Attr, Fh, Layer, Node, Result};
 use super::owned::FileId;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
-use crate::model::{Actor, DocId, FileId, Refusal, Rev, Stamp, View};
+use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 
 /// The current versions of the documents and where a save commits.
@@ -51,7 +51,7 @@ pub trait Documents: Send + Sync {
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
     /// The managed files that have a history, by path, also those that are gone.
-    fn files_on_record(&self) -> std::result::Result<Vec<FileId>, StoreError> {
+    fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
         Ok(Vec::new())
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::look::{Record, file_row, stranger};
 use super::slot::{Inner, Notes, Slot};
-use super::{FileText, ManagedFiles, Published};
+use super::{FileDocument, ManagedFiles, Published};
 use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, FileId, Rev, Stamp, Via};
 use crate::store::{DocumentRow, Gate, NewRevision, OnRecord, StoreError, delta, ledger};
@@ -43,11 +43,11 @@ impl ManagedFiles {
     ) -> Result<bool, StoreError> {
         let record = Inside(gate);
         let version = self.look(slot, inner, &record, news)?;
-        let texts = self.text(slot.file, self.kind(slot.file));
+        let texts = self.document(slot.file);
         let row = record.on_record(slot.file)?.row;
         let newest = row.map_or(Rev(0), |row| row.rev);
         if newest != inner.recorded {
-            self.meet(slot.file, inner, newest, &version, &*texts, &record, news);
+            self.meet(slot.file, inner, newest, &version, texts, &record, news);
         }
         self.record_outside(gate, slot.file, inner, news)
     }
@@ -61,7 +61,7 @@ impl ManagedFiles {
         inner: &mut Inner,
         newest: Rev,
         version: &Arc<Version>,
-        texts: &dyn FileText,
+        texts: FileDocument,
         record: &dyn Record,
         news: &mut Vec<Published>,
     ) {

@@ -24,7 +24,7 @@ impl ManagedFiles {
             return Ok(Some(version));
         }
         let doc = DocId::File(file);
-        let texts = self.text(file, self.kind(file));
+        let texts = self.document(file);
         let (state, mtime) = if rev == Rev(0) {
             let Some(first) = self.store.history_from(Some(doc), Rev(0), 1)?.pop() else {
                 return Ok(None);
@@ -40,7 +40,12 @@ impl ManagedFiles {
         } else {
             let Some(made) = self.store.made(doc, rev)? else { return Ok(None) };
             let Some(bytes) = self.store.archive(doc, rev)? else { return Ok(None) };
-            (texts.decode(&bytes).map_err(|reason| history(doc, rev, reason))?, made)
+            (
+                texts
+                    .decode_near(&bytes, &now.state)
+                    .map_err(|reason| history(doc, rev, reason))?,
+                made,
+            )
         };
         let version = Arc::new(Version { doc, rev, mtime, state, belief: false });
         self.remember(Arc::clone(&version));
@@ -55,7 +60,7 @@ impl ManagedFiles {
         let doc = DocId::File(file);
         let archive = self.store.archive_from(&mut self.cursor.lock(), doc, rev)?;
         let Some(archive) = archive else { return Ok(None) };
-        let texts = self.text(file, self.kind(file));
+        let texts = self.document(file);
         let state = texts.decode(&archive).map_err(|reason| history(doc, rev, reason))?;
         Ok(state.view(View::File(file)))
     }
@@ -69,7 +74,7 @@ impl ManagedFiles {
             Some(near) => near,
             None => self.current(file)?,
         };
-        let texts = self.text(file, self.kind(file));
+        let texts = self.document(file);
         let state = texts.believe(text, &near.state, &self.context())?;
         let doc = DocId::File(file);
         Ok(Arc::new(Version { doc, rev, mtime: near.mtime, state, belief: true }))
@@ -96,7 +101,7 @@ impl ManagedFiles {
     pub fn blame(&self, file: FileId, limit: usize) -> Result<Vec<BlamedLine>, StoreError> {
         let doc = DocId::File(file);
         let view = View::File(file);
-        let texts = self.text(file, self.kind(file));
+        let texts = self.document(file);
         let newest = self.store.history(Some(doc), Rev(0), None, limit.max(1))?;
         let (Some(first), Some(span)) = (newest.last(), self.store.span(doc)?) else {
             return Ok(Vec::new());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::slot::{Inner, Slot};
-use super::{FileText, ManagedFiles, Published};
+use super::{FileDocument, ManagedFiles, Published};
 use crate::documents::files::Print;
 use crate::documents::{State, Version};
 use crate::model::{Actor, DocId, FileId, Rev, Stamp, Via, View};
@@ -68,7 +68,7 @@ impl ManagedFiles {
         }
         self.current(file).unwrap_or_else(|e| {
             log::warn!("{}: {e}", file.path());
-            let state = self.text(file, self.kind(file)).state(None);
+            let state = self.document(file).state(None);
             let (doc, mtime) = (DocId::File(file), Stamp(0));
             Arc::new(Version { doc, rev: Rev(0), mtime, state, belief: false })
         })
@@ -83,11 +83,8 @@ impl ManagedFiles {
         news: &mut Vec<Published>,
     ) -> Result<Arc<Version>, StoreError> {
         let file = slot.file;
-        let kind = self.kind(file);
         let print = self.disk.print(file)?;
-        let same_kind = inner.kind == Some(kind);
         if inner.known
-            && same_kind
             && !inner.fresh
             && inner.print == print
             && let Some(version) = &inner.version
@@ -98,7 +95,11 @@ impl ManagedFiles {
             Some((text, print)) => (Some(text), Some(print)),
             None => (None, None),
         };
-        let texts = self.text(file, kind);
+        let texts = self.document(file);
+        let state = |near: Option<&Arc<Version>>| match near {
+            Some(near) => texts.state_near(text.as_deref(), &near.state),
+            None => texts.state(text.as_deref()),
+        };
         let now = self.clock.now();
         let before = inner.version.take();
         let unchanged = match &before {
@@ -107,17 +108,14 @@ impl ManagedFiles {
             None => inner.known && !inner.fresh && inner.print == print,
         };
         let fresh = print.is_some_and(|p| p.ctime.0.max(p.mtime.0) > now.0.saturating_sub(FRESH));
-        (inner.print, inner.fresh, inner.kind) = (print, fresh, Some(kind));
+        (inner.print, inner.fresh) = (print, fresh);
         if unchanged {
-            let version = match before {
-                Some(version) if same_kind => version,
-                _ => inner.version_of(file, texts.state(text.as_deref())),
-            };
+            let version = before.unwrap_or_else(|| inner.version_of(file, state(None)));
             inner.version = Some(Arc::clone(&version));
             return Ok(version);
         }
-        let state = texts.state(text.as_deref());
-        let found = self.place(slot, inner, &*texts, before.as_ref(), &state, now, record);
+        let state = state(before.as_ref());
+        let found = self.place(slot, inner, texts, before.as_ref(), &state, now, record);
         let version = inner.version_of(file, state);
         inner.version = Some(Arc::clone(&version));
         if let Some(before) = before {
@@ -139,7 +137,7 @@ impl ManagedFiles {
         &self,
         slot: &Slot,
         inner: &mut Inner,
-        texts: &dyn FileText,
+        texts: FileDocument,
         before: Option<&Arc<Version>>,
         state: &State,
         now: Stamp,
@@ -188,7 +186,7 @@ impl ManagedFiles {
     fn changed(
         &self,
         inner: &mut Inner,
-        texts: &dyn FileText,
+        texts: FileDocument,
         before: Option<&Arc<Version>>,
         state: &State,
         last: Rev,
@@ -222,11 +220,11 @@ impl ManagedFiles {
         file: FileId,
         rev: Rev,
         state: &State,
-        texts: &dyn FileText,
+        texts: FileDocument,
         record: &dyn Record,
     ) -> bool {
         let archived = record.archive(file, rev).ok().flatten();
-        let archived = archived.and_then(|bytes| texts.decode(&bytes).ok());
+        let archived = archived.and_then(|bytes| texts.decode_near(&bytes, state).ok());
         let view = View::File(file);
         archived.is_some_and(|archived| archived.view(view) == state.view(view))
     }

@@ -34,38 +34,20 @@ use parking_lot::{Mutex, RwLock};
 pub use self::disk::StoreDisk;
 pub use self::slot::Counts;
 use self::slot::Slot;
-use super::files::{Disk, Rules};
+use super::files::{Disk, FileDocument, Rules};
 use super::live::{Listener, Published};
-use super::{Context, Plan, Save, State, Version};
-use crate::model::{Clock, FileId, FileKind, Refusal, Rev};
+use super::{Context, Version};
+use crate::model::{Clock, DocId, FileId, FileKind, Rev};
 use crate::store::{Cursor, Store, StoreError};
 
 /// Versions that were replaced, as many as are kept in memory.
 const RECENT: usize = 64;
-
-/// How the text of one managed file is read, merged and judged.
-pub trait FileText: Send + Sync {
-    /// The version with this content; `None`: there is no file. Any bytes will do.
-    fn state(&self, text: Option<&[u8]>) -> State;
-    /// The version whose archive these bytes are.
-    fn decode(&self, archive: &[u8]) -> Result<State, String>;
-    /// See [`crate::documents::Document::believe`].
-    fn believe(&self, text: &[u8], near: &State, cx: &Context) -> Result<State, Refusal>;
-    /// See [`crate::documents::Document::plan`].
-    fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal>;
-    /// One line for the history of a change that was found in the file.
-    fn summary(&self, before: &State, after: &State) -> String;
-}
-
-/// Makes the [`FileText`] of a file.
-pub type Texts = Arc<dyn Fn(FileId, FileKind) -> Arc<dyn FileText> + Send + Sync>;
 
 /// The managed files of a store. See the head of this file.
 pub struct ManagedFiles {
     store: Arc<Store>,
     disk: Arc<dyn Disk>,
     rules: Arc<dyn Rules>,
-    texts: Texts,
     clock: Arc<dyn Clock>,
     slots: RwLock<HashMap<FileId, Arc<Slot>>>,
     recent: Mutex<VecDeque<Arc<Version>>>,
@@ -86,7 +68,6 @@ impl ManagedFiles {
         store: Arc<Store>,
         disk: Arc<dyn Disk>,
         rules: Arc<dyn Rules>,
-        texts: Texts,
         clock: Arc<dyn Clock>,
     ) -> Result<ManagedFiles, StoreError> {
         store.make_files_table()?;
@@ -94,7 +75,6 @@ impl ManagedFiles {
             store,
             disk,
             rules,
-            texts,
             clock,
             slots: RwLock::default(),
             recent: Mutex::default(),
@@ -135,8 +115,9 @@ impl ManagedFiles {
         self.rules.kind(file.path()).unwrap_or(FileKind::Text)
     }
 
-    fn text(&self, file: FileId, kind: FileKind) -> Arc<dyn FileText> {
-        (self.texts)(file, kind)
+    /// How the file is read, merged and judged now.
+    fn document(&self, file: FileId) -> FileDocument {
+        FileDocument::new(file, self.kind(file))
     }
 
     fn slot(&self, file: FileId) -> Arc<Slot> {
@@ -157,8 +138,8 @@ impl ManagedFiles {
         }
     }
 
-    fn remembered(&self, version: FileId, rev: Rev) -> Option<Arc<Version>> {
-        let doc = crate::model::DocId::File(version);
+    fn remembered(&self, file: FileId, rev: Rev) -> Option<Arc<Version>> {
+        let doc = DocId::File(file);
         self.recent.lock().iter().rev().find(|v| v.doc == doc && v.rev == rev).cloned()
     }
 

@@ -49,7 +49,7 @@ impl ManagedFiles {
                 outside_since_seen: false,
                 rows: None,
             };
-            self.text(file, self.kind(file)).plan(&save, cx)
+            self.document(file).plan(&save, cx)
         };
         let large = matches!(request.written, Written::Whole(text) if text.len() > EARLY);
         let early = match large {
@@ -95,7 +95,7 @@ impl ManagedFiles {
                 outside_since_seen: false,
                 rows: None,
             };
-            let plan = self.text(file, self.kind(file)).plan(&save, cx)?;
+            let plan = self.document(file).plan(&save, cx)?;
             let same = match (plan.next.view(view), &wanted) {
                 (Some(got), Some(wanted)) => got.equals(wanted),
                 (got, wanted) => got.is_none() && wanted.is_none(),
@@ -130,7 +130,7 @@ impl ManagedFiles {
             outside_since_seen: false,
             rows: None,
         };
-        let plan = self.text(file, self.kind(file)).plan(&save, &self.context())?;
+        let plan = self.document(file).plan(&save, &self.context())?;
         Ok(Checked {
             changed: !Arc::ptr_eq(&plan.next, &current.state),
             summary: plan.summary,

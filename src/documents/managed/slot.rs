@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::documents::files::Print;
 use crate::documents::{Content, Version};
-use crate::model::{FileId, FileKind, Overlap, Rev, Stamp};
+use crate::model::{FileId, Overlap, Rev, Stamp};
 
 /// One managed file.
 pub(super) struct Slot {
@@ -24,8 +24,6 @@ pub(super) struct Inner {
     pub(super) known: bool,
     /// The current version; `None`: not looked at yet, or let go to save memory.
     pub(super) version: Option<Arc<Version>>,
-    /// The kind that made its state.
-    pub(super) kind: Option<FileKind>,
     /// Its number. Within one slot it only grows, and stands for one content.
     pub(super) rev: Rev,
     /// Its mtime.

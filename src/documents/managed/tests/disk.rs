@@ -151,7 +151,7 @@ fn a_change_at_the_very_moment_of_a_save_is_merged() {
     let seen = whole(&files, "a.md", None, "one\n").version;
     whole(&files, "a.md", Some(&seen), "one\nmine\n");
     let text = fs::read_to_string(&path).unwrap();
-    assert_eq!(text, "one\nmine\noutside 1\noutside 2\noutside 3\n");
+    assert_eq!(text, "one\noutside 1\noutside 2\noutside 3\nmine\n");
     assert_eq!(read(&files, "a.md"), Some(text));
     assert_eq!(times.load(Ordering::Relaxed), 5);
     assert_eq!(names(&dir.path().join(".instancefs-swap")).len(), 1);

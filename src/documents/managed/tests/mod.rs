@@ -1,8 +1,8 @@
-//! Tests of the managed files with a small kind of text of their own.
+//! Tests of the managed files: versions, history, disk. How texts are merged is tested with the
+//! kinds.
 
 mod crash;
 mod disk;
-mod lines;
 mod outside;
 mod random;
 mod saves;
@@ -12,7 +12,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use self::lines::Lines;
 use super::*;
 use crate::documents::Written;
 use crate::documents::files::Judged;
@@ -24,7 +23,11 @@ struct Everything;
 
 impl Rules for Everything {
     fn kind(&self, path: &str) -> Option<FileKind> {
-        path.ends_with(".md").then_some(FileKind::Text)
+        match path {
+            "outbox.md" => Some(FileKind::Queue),
+            _ if path.ends_with(".json") => Some(FileKind::Json),
+            _ => Some(FileKind::Text),
+        }
     }
     fn judge(&self, path: &str) -> Judged {
         Judged { kind: self.kind(path), why: String::new() }
@@ -54,8 +57,7 @@ fn open_with(dir: &Path, options: Options) -> ManagedFiles {
 
 fn open_on(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> ManagedFiles {
     let store = Arc::new(Store::open(dir, options).unwrap());
-    let texts: Texts = Arc::new(|file, _| Arc::new(Lines(file)));
-    ManagedFiles::open(store, disk, Arc::new(Everything), texts, Arc::new(SystemClock)).unwrap()
+    ManagedFiles::open(store, disk, Arc::new(Everything), Arc::new(SystemClock)).unwrap()
 }
 
 fn id(path: &str) -> FileId {

@@ -40,7 +40,7 @@ fn a_save_merges_with_what_was_written_behind_the_mount() {
     let seen = whole(&files, "a.md", None, "one\n").version;
     fs::write(dir.path().join("a.md"), "one\ntheirs\n").unwrap();
     whole(&files, "a.md", Some(&seen), "one\nmine\n");
-    let merged = "one\nmine\ntheirs\n";
+    let merged = "one\ntheirs\nmine\n";
     assert_eq!(fs::read_to_string(dir.path().join("a.md")).unwrap(), merged);
     assert_eq!(
         story(&files, "a.md"),

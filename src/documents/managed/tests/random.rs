@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::documents::Save;
+use crate::model::Stamp;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -34,12 +36,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a save of `text` by somebody who saw `seen` makes of `current` (see `lines.rs`).
-fn merged(text: &str, seen: Option<&str>, current: Option<&str>) -> String {
-    let seen: Vec<&str> = seen.unwrap_or_default().split_inclusive('\n').collect();
-    let current = current.unwrap_or_default().split_inclusive('\n');
-    let added: String = current.filter(|line| !seen.contains(line)).collect();
-    format!("{text}{added}")
+/// What a save of `text` by somebody who saw `seen` makes of `current`.
+fn merged(text: &str, seen: Option<&Arc<Version>>, current: Option<&str>) -> Option<String> {
+    let document = FileDocument::new(id("a.md"), FileKind::Text);
+    let current = document.state(current.map(str::as_bytes));
+    let save = Save {
+        view: View::File(id("a.md")),
+        seen: seen.map(|v| &v.state),
+        written: Written::Whole(text.as_bytes()),
+        current: &current,
+        outside_since_seen: false,
+        rows: None,
+    };
+    let plan = document.plan(&save, &Context { now: Stamp(0) }).unwrap();
+    plan.next.view(save.view).map(|c| String::from_utf8(c.to_vec()).unwrap())
 }
 
 proptest! {
@@ -61,7 +71,7 @@ proptest! {
                     let text = format!("whole {n}\n");
                     let Some(base) = seen.iter().rev().nth(age) else { continue };
                     whole(&files, "a.md", Some(base), &text);
-                    model = Some(merged(&text, text_of(base).as_deref(), model.as_deref()));
+                    model = merged(&text, Some(base), model.as_deref());
                 }
                 Step::Blind(n) => {
                     whole(&files, "a.md", None, &format!("blind {n}\n"));
