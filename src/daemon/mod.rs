@@ -27,6 +27,7 @@ pub mod ready;
 pub mod scratch;
 pub mod serve;
 mod service;
+mod settling;
 pub mod status;
 pub mod users;
 mod watchers;

@@ -41,6 +41,10 @@ pub struct Settings {
     pub read_only: bool,
     /// The newest `version` of a config that is taken, unless a newer one is stored.
     pub config_version_limit: Option<i64>,
+    /// The kernel reads and writes plain files itself where it can.
+    pub passthrough: bool,
+    /// What others change in the store's plain files shows at once.
+    pub strict: bool,
 }
 
 /// What the daemon's main thread waits for.
