@@ -5,18 +5,25 @@
 //! what was known, [`crate::documents::Document::apply`] replaces it in one step. Only the history is in the
 //! database.
 
+#[cfg(test)]
+mod conformance_tests;
+mod defaults;
 mod document;
 mod event;
 mod keyed;
 mod layout;
 mod lines;
 mod pairs;
+mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod state;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use document::FileDocument;
+pub use rules::{Class, Origin, Rule, RuleSet, StoreRules};
 pub use state::FileState;
 
 use crate::documents::Content;
