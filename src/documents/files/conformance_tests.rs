@@ -265,7 +265,7 @@ proptest! {
         let mut seen: [Option<State>; 3] = Default::default();
         let mut added: HashMap<String, i64> = HashMap::new();
         let mut delivered: HashMap<String, i64> = HashMap::new();
-        let line = |n: u8| if open_end && n % 2 == 0 { format!("m{n}") } else { format!("m{n}\n") };
+        let line = |n: u8| if open_end && n.is_multiple_of(2) { format!("m{n}") } else { format!("m{n}\n") };
         for (who, step) in steps {
             let read = seen[who].clone();
             let known = read.as_ref().and_then(bytes).unwrap_or_default();
