@@ -16,6 +16,7 @@ pub mod live;
 pub mod managed;
 pub mod missions;
 pub mod quarantine;
+pub mod settings;
 
 use std::any::Any;
 use std::sync::Arc;

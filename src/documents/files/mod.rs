@@ -4,18 +4,25 @@
 //! which other programs may change behind the mount. [`crate::documents::managed`] compares it
 //! with what was known and replaces it in one step. Only the history is in the database.
 
+#[cfg(test)]
+mod conformance_tests;
+mod defaults;
 mod document;
 mod event;
 mod keyed;
 mod layout;
 mod lines;
 mod pairs;
+mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod state;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use document::FileDocument;
+pub use rules::{Class, Origin, Rule, RuleSet, StoreRules};
 pub use state::FileState;
 
 use crate::documents::Content;
