@@ -25,14 +25,7 @@ impl Layer for Tree {
             return self.own_lookup(parent, name);
         }
         match self.place(parent, name) {
-            Place::Document(view) => {
-                let version = self.docs.current(view.doc())?;
-                if !self.shows(view, &version, who) {
-                    return Err(Error::NotFound);
-                }
-                let size = version.view(view).map_or(0, |c| c.len());
-                Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
-            }
+            Place::Document(view) => self.doc_lookup(who, view),
             Place::Link(link) => Ok(self.link_entry(link)),
             Place::OwnDir => self.own_entry(own_dir::DIR),
             Place::Private => Err(Error::NotFound),
@@ -77,28 +70,7 @@ impl Layer for Tree {
 
     fn setattr(&self, who: &Caller, node: Node, set: &SetAttr) -> Result<(Attr, Duration)> {
         match self.fixed(node)? {
-            Fixed::Document(view) => {
-                if let Some(size) = set.size {
-                    match set.fh.filter(|fh| is_own(*fh)) {
-                        Some(fh) => self.doc_resize(who, &*self.handle(fh)?, size)?,
-                        None => self.doc_truncate(who, view, size)?,
-                    }
-                }
-                let version = self.docs.current(view.doc())?;
-                let mut kept = *set;
-                let own = self.procs.own_pid() != 0
-                    && self.process(who).is_some_and(|p| p.id.pid == self.procs.own_pid());
-                if set.size.is_some() || own {
-                    // The kernel sends the times of a truncation along; ours follow the content.
-                    // The daemon touches a document only to make watchers look.
-                    (kept.atime, kept.mtime) = (None, None);
-                }
-                match view {
-                    View::File(file) => self.file_set(who, file, &kept)?,
-                    _ => self.names.set(view, who.uid, &kept, version.rev, self.now())?,
-                }
-                Ok((self.doc_attr(who, view)?, Duration::ZERO))
-            }
+            Fixed::Document(view) => self.doc_setattr(who, view, set),
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
@@ -234,16 +206,7 @@ impl Layer for Tree {
     ) -> Result<Created> {
         self.forbid_own(parent)?;
         match self.place(parent, name) {
-            Place::Document(view) => {
-                let version = self.docs.current(view.doc())?;
-                let there = self.shows(view, &version, who);
-                if there && flags & libc::O_EXCL != 0 {
-                    return Err(Error::Exists);
-                }
-                let opened = self.doc_open(who, view, flags, !there)?;
-                let attr = self.doc_attr(who, view)?;
-                Ok(Created { entry: self.document_entry(view, attr), opened })
-            }
+            Place::Document(view) => self.doc_create(who, view, flags),
             Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
             Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {

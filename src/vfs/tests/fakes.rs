@@ -305,6 +305,13 @@ impl Documents for FakeDocs {
         Ok(Saved { version, believed, changed, overlaps: Vec::new() })
     }
 
+    fn files_on_record(&self) -> Result<Vec<FileId>, StoreError> {
+        let versions = self.versions.lock();
+        let mut files: Vec<FileId> = versions.keys().filter_map(|d| d.file()).collect();
+        files.sort_by_key(|f| f.path());
+        Ok(files)
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         self.syncs.fetch_add(1, Ordering::SeqCst);
         Ok(())
@@ -330,7 +337,8 @@ impl Documents for FakeDocs {
         limit: usize,
     ) -> Result<Vec<(Rev, Stamp)>, StoreError> {
         let versions = self.versions.lock();
-        let newer = versions[&doc].iter().filter(|v| v.rev > after).take(limit);
+        let all = versions.get(&doc).map_or(&[][..], |all| all);
+        let newer = all.iter().filter(|v| v.rev > after).take(limit);
         Ok(newer.map(|v| (v.rev, v.mtime)).collect())
     }
 

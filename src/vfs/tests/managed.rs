@@ -488,3 +488,32 @@ fn nothing_is_kept_of_files_that_the_kernel_has_forgotten() {
     let seen = w.tree.seen.files(|_| true);
     assert!(seen.len() <= 256, "{}", seen.len());
 }
+
+#[test]
+fn the_history_shows_managed_files_by_their_path() {
+    let w = world();
+    let p = w.stranger("x");
+    w.put("memory/deep/a.md", "one\n");
+    w.put("memory/b.md", "b\n");
+    p.cat("memory/deep/a.md").unwrap();
+    p.cat("memory/b.md").unwrap();
+    p.append("memory/deep/a.md", "two\n").unwrap();
+    let top = ".instancefs/history";
+    let names = |path: &str| {
+        let (parent, name) = p.at(path);
+        let node = w.tree.lookup(&p.who(), parent, &name).unwrap().node;
+        let mut names: Vec<String> =
+            p.entries(node).into_iter().map(|e| e.name.into_string().unwrap()).collect();
+        names.retain(|n| n != "." && n != "..");
+        names
+    };
+    assert!(names(top).contains(&"memory".to_owned()));
+    assert_eq!(names(&format!("{top}/memory")), ["b.md", "deep"]);
+    assert_eq!(names(&format!("{top}/memory/deep")), ["a.md"]);
+    let revisions = names(&format!("{top}/memory/deep/a.md"));
+    assert_eq!(revisions.len(), 2);
+    let path = format!("{top}/memory/deep/a.md/{}", revisions[1]);
+    assert_eq!(p.cat(&path).unwrap(), "one\ntwo\n");
+    assert!(matches!(p.open(&path, WR), Err(Error::ReadOnly)));
+    assert!(p.stat(&format!("{top}/memory/deep/none.md")).is_err());
+}
