@@ -29,6 +29,9 @@ use crate::documents::Content;
 use crate::model::{FileId, FileKind, Stamp};
 use crate::store::StoreError;
 
+/// The largest file that is managed, in bytes; larger ones are plain.
+pub const SIZE_LIMIT: u64 = 64 << 20;
+
 /// What the file in the store was when it was looked at. Two different contents never have the
 /// same print, unless they were written without the mount within one tick of the file system's
 /// clock and have the same size.

@@ -100,7 +100,7 @@ impl Rule {
     }
 
     /// Why a path is what it is, for people.
-    fn why(&self) -> String {
+    pub fn why(&self) -> String {
         let Rule { glob, origin, about, .. } = self;
         let about = if about.is_empty() { String::new() } else { format!("{about}, ") };
         match self.class {
