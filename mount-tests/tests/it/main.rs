@@ -12,6 +12,8 @@ mod koan_export;
 mod koan_locks;
 mod koan_rows;
 mod leaving;
+mod managed;
+mod managed_queue;
 mod merge;
 mod names;
 mod outside;
