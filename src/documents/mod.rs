@@ -15,6 +15,7 @@ pub mod files;
 pub mod live;
 pub mod missions;
 pub mod quarantine;
+pub mod settings;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -5,23 +5,33 @@
 //! what was known, [`crate::documents::Document::apply`] replaces it in one step. Only the history is in the
 //! database.
 
+#[cfg(test)]
+mod conformance_tests;
+mod defaults;
 mod document;
 mod event;
 mod keyed;
 mod layout;
 mod lines;
 mod pairs;
+mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod state;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use document::FileDocument;
+pub use rules::{Class, Origin, Rule, RuleSet, StoreRules};
 pub use state::FileState;
 
 use crate::documents::Content;
 use crate::model::{FileId, FileKind, Stamp};
 use crate::store::StoreError;
+
+/// The largest file that is managed, in bytes; larger ones are plain.
+pub const SIZE_LIMIT: u64 = 64 << 20;
 
 /// What the file in the store was when it was looked at. Two different contents never have the
 /// same print, unless they were written without the mount within one tick of the file system's
