@@ -140,16 +140,19 @@ fn keyed(
     }
 }
 
-/// JSON when it is that, else YAML; what begins like JSON is meant as such, unless the stored
-/// text is YAML, where flow style begins in the same way.
+/// JSON when it is that, else YAML; what begins like JSON is meant as such and held to it, unless
+/// the stored text is YAML in flow style, which begins in the same way.
 fn form_of(text: &str, current: &ConfigState) -> Form {
-    let starts = text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
+    let flow =
+        |text: &str| text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
     if read(Form::Json, text).is_ok() {
         return Form::Json;
     }
-    let source = current.source().map(|(form, _)| form);
-    let flow = starts && source == Some(Form::Yaml) && read(Form::Yaml, text).is_ok();
-    if starts && !flow { Form::Json } else { Form::Yaml }
+    match current.source() {
+        Some((Form::Yaml, source)) if flow(source) => Form::Yaml,
+        _ if flow(text) => Form::Json,
+        _ => Form::Yaml,
+    }
 }
 
 /// What a whole text does not do although it says so.
