@@ -61,6 +61,12 @@ pub enum Request {
         /// Its session.
         session: u32,
     },
+    /// Make a lease of this name: an exclusively created file there belongs to its process.
+    /// Answered with [`Answer::Settled`].
+    Lease {
+        /// Relative to the store.
+        name: String,
+    },
     /// Tell of new versions: answered with [`Answer::Watching`], then with one empty line
     /// whenever there may be something new, until either side closes.
     Watch,

@@ -18,7 +18,7 @@ use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::service::Service;
 use super::status::Running;
-use super::{config, history, journal, leave, logging, mounts, names, writeout};
+use super::{config, history, journal, leave, logging, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
 use crate::model::{Actor, Clock, Rev, SystemClock, Via};
@@ -41,6 +41,10 @@ pub struct Settings {
     pub read_only: bool,
     /// The newest `version` of a config that is taken, unless a newer one is stored.
     pub config_version_limit: Option<i64>,
+    /// The kernel reads and writes plain files itself where it can.
+    pub passthrough: bool,
+    /// What others change in the store's plain files shows at once.
+    pub strict: bool,
 }
 
 /// What the daemon's main thread waits for.
@@ -155,6 +159,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
+    scratch::reap_in_background();
     service.ready(&format!("mounted at {}", settings.mountpoint.display()));
 
     let peer = serve_until_end(&wait, &mounted);
@@ -310,6 +315,12 @@ fn answer_commands(
                 None => Answer::Ending,
             };
             peer.answer(&answer);
+        }
+        Request::Lease { name } => {
+            if let Some(mounted) = mounted.upgrade() {
+                mounted.add_lease(Path::new(&name));
+            }
+            peer.answer(&Answer::Settled);
         }
         Request::Watch => news.serve(peer),
         Request::Unmount { force } => {

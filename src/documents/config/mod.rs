@@ -15,6 +15,7 @@ mod edit;
 mod edit_block;
 mod edit_flow;
 mod json;
+pub mod keyed;
 mod keys;
 mod lists;
 mod merge;

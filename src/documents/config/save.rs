@@ -8,7 +8,7 @@ use super::merge::{self, Merge};
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
-use super::tree::{Doc, Form, empty, read, text_of};
+use super::tree::{Doc, Form, empty, read, read_any, text_of};
 use super::value::Value;
 use super::version;
 use crate::documents::{Plan, State};
@@ -238,10 +238,16 @@ fn unchanged(current: &State) -> Plan {
 
 /// The text of this form after both changes: by lines first, so that comments of both sides
 /// are in it, then by keys until the values are right.
-fn carry(form: Form, seen: Option<&str>, written: &str, now: &str, target: &Value) -> String {
+pub(super) fn carry(
+    form: Form,
+    seen: Option<&str>,
+    written: &str,
+    now: &str,
+    target: &Value,
+) -> String {
     if let Some(seen) = seen {
         let merged = merge_lines(seen, written, now);
-        if read(form, &merged).is_ok() {
+        if read_any(form, &merged).is_ok() {
             return reach(form, &merged, target);
         }
     }
