@@ -95,10 +95,7 @@ fn swap(live: &Live, text: &str, hash: [u8; 32]) -> Result<Saved, SaveError> {
 }
 
 fn run(live: &Live, order: &Order) -> Result<Saved, SaveError> {
-    let config = ConfigDocument::new(None, None);
-    live.change(DocId::Config, &actor(), |current, _| {
-        config.order(order, current).map(|(plan, _)| plan)
-    })
+    ConfigDocument::new(None, None).carry_out(live, order, &actor()).map(|(saved, _)| saved)
 }
 
 /// A save through the mount, by somebody who had seen `seen`.
