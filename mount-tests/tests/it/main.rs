@@ -4,6 +4,7 @@
 mod append;
 mod commands;
 mod config;
+mod config_commands;
 mod crash;
 mod harness;
 mod history;
@@ -25,5 +26,6 @@ mod review;
 mod rmw;
 mod saves;
 mod seen;
+mod swap;
 mod told;
 mod verbatim;
