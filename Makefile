@@ -33,13 +33,17 @@ soak: ## Random work with kill -9 for MINUTES (default 10), seed SEED
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
 
-install: ## Build and install the binary under PREFIX (default /usr/local)
+install: ## Build and install the binary and the systemd units under PREFIX (default /usr/local)
 	$(CARGO) build --release --bin instancefs
 	install -d "$(DESTDIR)$(PREFIX)/bin"
 	install -m 755 "$${CARGO_TARGET_DIR:-target}/release/instancefs" "$(DESTDIR)$(PREFIX)/bin/instancefs"
+	install -d "$(DESTDIR)$(PREFIX)/lib/systemd/system" "$(DESTDIR)$(PREFIX)/lib/systemd/user"
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' scripts/systemd/instancefs@.service > "$(DESTDIR)$(PREFIX)/lib/systemd/system/instancefs@.service"
+	sed 's|/usr/local/bin|$(PREFIX)/bin|' scripts/systemd/instancefs-user@.service > "$(DESTDIR)$(PREFIX)/lib/systemd/user/instancefs@.service"
 
 uninstall: ## Remove what `make install` installed
-	rm -f "$(DESTDIR)$(PREFIX)/bin/instancefs"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/instancefs" "$(DESTDIR)$(PREFIX)/lib/systemd/system/instancefs@.service" \
+	  "$(DESTDIR)$(PREFIX)/lib/systemd/user/instancefs@.service"
 
 clean-mounts: ## Unmount what broken test runs left mounted under /var/tmp
 	@scripts/clean-mounts.sh /var/tmp || true

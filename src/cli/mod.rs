@@ -6,12 +6,15 @@ mod adopt;
 mod args;
 mod blame;
 mod check;
+mod config;
 mod diff;
 mod doc;
+mod doctor;
 mod eject;
 mod export;
 mod failure;
 mod follow;
+mod import;
 mod init;
 mod lock;
 mod log;
@@ -19,6 +22,7 @@ mod mount;
 mod output;
 mod restore;
 mod retention;
+mod scratch;
 mod sessions;
 mod show;
 mod status;
@@ -57,6 +61,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Mount(args) => mount::run(args),
         Command::Unmount(args) => unmount::run(args, instance),
         Command::Status(args) => status::run(args, instance),
+        Command::Doctor(args) => doctor::run(args, instance),
         Command::Adopt(args) => adopt::run(args),
         Command::Eject(args) => eject::run(args),
         Command::Export(args) => export::run(args),
@@ -68,9 +73,12 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Check(args) => check::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
+        Command::Config(args) => config::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::Sessions(args) => sessions::run(args, instance),
         Command::Lock(args) => lock::run(args, instance),
+        Command::Import(args) => import::run(args, instance),
+        Command::Scratch(args) => scratch::run(args),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

@@ -15,11 +15,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::config::Outcome;
 use super::error::{Result, io};
 use super::names;
+use crate::documents::config::Order;
 
-/// The longest request and the longest answer, in bytes.
-const LINE_LIMIT: u64 = 16 << 20;
+/// The longest request and the longest answer, in bytes: a config of the largest size that is
+/// read from standard input, with every second character written as an escape.
+const LINE_LIMIT: u64 = 130 << 20;
 
 /// What a command asks the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +46,16 @@ pub enum Request {
         file: String,
         /// Which.
         rev: u64,
+        /// Pid of the command.
+        pid: u32,
+        /// Its session.
+        session: u32,
+    },
+    /// Change the config. Answered with [`Answer::Config`], [`Answer::Failed`] or
+    /// [`Answer::Ending`].
+    Config {
+        /// How.
+        order: Order,
         /// Pid of the command.
         pid: u32,
         /// Its session.
@@ -96,6 +109,13 @@ pub enum Answer {
         /// What to do about it; may be empty.
         hint: String,
     },
+    /// What became of a change of the config.
+    Config {
+        /// That.
+        outcome: Outcome,
+    },
+    /// The daemon is ending and has done nothing.
+    Ending,
     /// From here on every empty line means news.
     Watching,
     /// It cannot be done.

@@ -3,8 +3,10 @@
 
 pub mod adopt;
 pub mod background;
+pub mod config;
 pub mod control;
 pub mod copy;
+pub mod doctor;
 mod error;
 pub mod export;
 pub mod history;
@@ -22,7 +24,10 @@ mod outside;
 mod owners;
 mod ports;
 pub mod ready;
+pub mod scratch;
 pub mod serve;
+mod service;
+mod settling;
 pub mod status;
 pub mod users;
 mod watchers;

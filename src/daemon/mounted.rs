@@ -57,6 +57,8 @@ impl Mounted {
         let options = MountOptions {
             allow_other: settings.allow_other,
             read_only: settings.read_only,
+            passthrough: settings.passthrough,
+            stacked: is_stacked(&settings.store),
             fsname: settings.store.to_string_lossy().into_owned(),
         };
         let mount = Arc::new(Mount::new(layer, &settings.mountpoint, &options).map_err(failed)?);
@@ -187,12 +189,18 @@ fn operations(mount: &Mount) -> Value {
     })
 }
 
+/// Whether the store's file system is made of others.
+fn is_stacked(store: &Path) -> bool {
+    const OVERLAYFS: u64 = 0x794c_7630;
+    rustix::fs::statfs(store).is_ok_and(|fs| fs.f_type as u64 == OVERLAYFS)
+}
+
 fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> {
     let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
         path: settings.store.clone(),
         reason: e.to_string(),
     };
-    let plain = Plain::new(&settings.store).map_err(failed)?;
+    let plain = Plain::new(&settings.store).map_err(failed)?.strict(settings.strict);
     let parts = Parts {
         documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
         plain: Arc::new(plain),

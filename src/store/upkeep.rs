@@ -64,6 +64,17 @@ pub struct RowCounts {
 }
 
 impl Store {
+    /// What SQLite's integrity check complains about, at most 20 lines; empty: the database is
+    /// sound. Reads every page.
+    pub fn integrity(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|c| {
+            let mut check = c.prepare("PRAGMA integrity_check(20)")?;
+            let lines = check.query_map([], |r| r.get::<_, String>(0))?;
+            let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+            Ok(lines.into_iter().filter(|line| line != "ok").collect())
+        })
+    }
+
     /// How many rows the shared tables have, all counted at one moment.
     pub fn row_counts(&self) -> Result<RowCounts, StoreError> {
         self.read(|c| {

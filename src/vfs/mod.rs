@@ -44,7 +44,7 @@ pub mod tree;
 mod writing;
 
 pub use layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, SetTime, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, SetTime, StatFs, XattrFlags,
 };
 pub use tree::{Options, Parts, Tree};

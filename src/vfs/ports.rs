@@ -120,6 +120,15 @@ pub trait PlainFiles: Layer {
     fn path_of(&self, _node: Node) -> Option<PathBuf> {
         None
     }
+    /// Whether the handle may write.
+    fn may_write(&self, _fh: Fh) -> bool {
+        true
+    }
+    /// Whether the kernel has written to the file without asking, through a handle whose
+    /// [`Layer::backing`] it has got, since the last question.
+    fn written_directly(&self, _node: Node) -> bool {
+        false
+    }
     /// A descriptor of the store's directory.
     fn root_fd(&self) -> BorrowedFd<'_>;
 }

@@ -223,6 +223,9 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Saver {
         let node = self.plain.node_of(from.parent, from.name);
+        if let Some(node) = node {
+            self.plain_renaming(node);
+        }
         let writer = node.and_then(|n| self.sources.get(n)).and_then(|s| s.writer);
         let same = |w: &Process| renamer.is_some_and(|r| r.id == w.id);
         match writer.filter(|w| !same(w)) {

@@ -2,12 +2,11 @@
 //! files below.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, StatFs, XattrFlags,
 };
 use super::own_dir;
 use super::past::Past;
@@ -85,6 +84,8 @@ impl Layer for Tree {
             Fixed::Plain => {
                 if set.size.is_some() {
                     self.owned_setattr(who, node, set)?;
+                }
+                if set.size.is_some() || self.plain.written_directly(node) {
                     self.plain_written(who, node);
                 }
                 self.plain.setattr(who, node, set)
@@ -265,11 +266,19 @@ impl Layer for Tree {
         }
     }
 
+    fn backing(&self, who: &Caller, node: Node, fh: Fh, flags: i32) -> Option<Backing> {
+        match self.fixed(node) {
+            Ok(Fixed::Plain) => self.plain_backing(who, node, fh, flags),
+            Ok(Fixed::Document(_) | Fixed::Link(_) | Fixed::Own) | Err(_) => None,
+        }
+    }
+
     fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_flush(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.owned_settle(node, fh);
                 self.plain.flush(who, node, fh)?;
                 match self.adopted(fh) {
@@ -304,6 +313,7 @@ impl Layer for Tree {
             Fixed::Document(_) => self.doc_fsync(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.plain.fsync(who, node, fh, data_only)?;
                 self.owned_settle(node, fh);
                 self.sources.synced(node);
@@ -384,7 +394,7 @@ impl Layer for Tree {
                 None => self.plain.getxattr(who, node, name),
             },
             Fixed::Document(view) => self.doc_getxattr(who, view, name),
-            _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
+            _ if super::guards::is_kernels(name) => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
     }

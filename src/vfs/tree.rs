@@ -318,10 +318,13 @@ impl Tree {
         self.handles.read().get(&fh).cloned().ok_or(Error::BadHandle)
     }
 
-    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR, or
-    /// the node id of the last LOOKUP.
-    pub(super) fn inos(&self, view: View) -> [u64; 2] {
-        [Tree::node_of(view), self.names.ino(view)]
+    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR
+    /// (which may have been before the last rename onto the name), or the node id of the last
+    /// LOOKUP.
+    pub(super) fn inos(&self, view: View) -> Vec<u64> {
+        let mut inos = self.names.inos(view);
+        inos.push(Tree::node_of(view));
+        inos
     }
 
     /// Whether the process holds a lock on the document.

@@ -18,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
+use super::direct::Direct;
 use super::{attr, beneath};
 use crate::model::Stamp;
 use crate::vfs::{FileType, Node};
@@ -71,6 +72,8 @@ pub(super) struct Inode {
     spot: Mutex<Spot>,
     /// The content that the kernel's page cache was filled from, if that is certain.
     pub(super) cached: Mutex<Option<Fingerprint>>,
+    /// What the kernel has written without asking.
+    pub(super) direct: Direct,
     shared: Arc<Shared>,
 }
 
@@ -182,6 +185,11 @@ impl Inode {
         None
     }
 
+    /// Whether the kernel has written since the last question.
+    pub(super) fn written_directly(self: &Arc<Inode>) -> bool {
+        self.direct.any() && self.fd().is_ok_and(|fd| self.direct.written(&*fd))
+    }
+
     /// Keeps the descriptor open from now on: the name is about to go.
     fn pin(self: &Arc<Inode>) {
         if let Ok(fd) = self.fd() {
@@ -242,6 +250,7 @@ impl Nodes {
                 used: true,
             }),
             cached: Mutex::default(),
+            direct: Direct::default(),
             shared: Arc::clone(&shared),
         });
         let maps = Maps { made_up: FIRST_MADE_UP, ..Maps::default() };
@@ -321,6 +330,7 @@ impl Nodes {
                 used: true,
             }),
             cached: Mutex::default(),
+            direct: Direct::default(),
             shared: Arc::clone(&self.shared),
         });
         maps.by_node.insert(node, Arc::clone(&inode));

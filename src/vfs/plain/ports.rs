@@ -5,8 +5,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use rustix::fs::OFlags;
-
 use super::Plain;
 use crate::vfs::owned::FileId;
 use crate::vfs::ports::PlainFiles;
@@ -31,7 +29,7 @@ impl PlainFiles for Plain {
 
     fn handles_of(&self, ino: u64) -> Vec<Fh> {
         let mut handles = Plain::handles_of(self, ino);
-        handles.retain(|fh| self.may_write(*fh));
+        handles.retain(|fh| PlainFiles::may_write(self, *fh));
         handles
     }
 
@@ -44,15 +42,15 @@ impl PlainFiles for Plain {
         self.nodes.get(node).ok()?.path()
     }
 
+    fn may_write(&self, fh: Fh) -> bool {
+        self.handles.file(fh).is_ok_and(|handle| handle.writes)
+    }
+
+    fn written_directly(&self, node: Node) -> bool {
+        self.nodes.get(node).is_ok_and(|inode| inode.written_directly())
+    }
+
     fn root_fd(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
-    }
-}
-
-impl Plain {
-    fn may_write(&self, fh: Fh) -> bool {
-        let Ok(handle) = self.handles.file(fh) else { return false };
-        rustix::fs::fcntl_getfl(&handle.file)
-            .is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
     }
 }
