@@ -20,5 +20,6 @@ mod review;
 mod rmw;
 mod saves;
 mod seen;
+mod tables;
 mod told;
 mod verbatim;
