@@ -220,6 +220,20 @@ pub trait Document: Send + Sync + 'static {
         cx: &Context,
     ) -> Result<State, StoreError>;
 
+    /// `rows` with what is different between `before` and `after`: the change of a writer that
+    /// holds `missions.lock` while earlier saves wait for it. Those are in `before` and `after`
+    /// and do not become rows by this (R9). Only for kinds whose rows can wait.
+    fn carry(
+        &self,
+        before: &State,
+        after: &State,
+        rows: &State,
+        cx: &Context,
+    ) -> Result<State, StoreError> {
+        let _ = (before, rows, cx);
+        Ok(after.clone())
+    }
+
     /// Whether something of `before` is gone in `after`, rather than moved, edited or added. Asked
     /// only after a change by another program that holds `missions.lock`: it may be half way
     /// through replacing everything. The default compares the number of lines.

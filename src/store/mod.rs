@@ -7,7 +7,8 @@
 //!   mutex, `BEGIN IMMEDIATE`, the work, `COMMIT`; dropped without a commit it rolls back.
 //!   While it waits for another program's lock it holds nothing of ours but that mutex.
 //! * **Lock order**: `missions.lock`, then SQLite's write lock, then a document.
-//!   `missions.lock` is only ever tried (R9).
+//!   `missions.lock` is only ever tried (R9), but for one thread that serves nobody and waits
+//!   its [`Turn`] while rows wait.
 //! * **Readers** have connections of their own and never hold a transaction longer than one
 //!   call, so that the WAL can be reset.
 //! * **Other writers** are equals: the writer connection's `data_version` moves with their
@@ -25,6 +26,7 @@ mod history;
 mod lockfile;
 mod maintain;
 mod migrate;
+mod owned;
 mod settings;
 mod tables;
 #[cfg(test)]
@@ -42,7 +44,8 @@ pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
 pub use gate::{Gate, Idle, Look, Wait};
 pub use history::{NewRevision, Revision};
-pub use lockfile::MissionsLock;
+pub use lockfile::{MissionsLock, Turn};
 pub use maintain::Retention;
+pub use owned::{OwnedRow, ProcessRow, WaiterRow};
 pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
 pub use upkeep::RowCounts;

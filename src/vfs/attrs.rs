@@ -1,6 +1,7 @@
 //! What `stat` shows of a document: size and time of its version (R1), number, mode and owner of
 //! its name.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -12,10 +13,14 @@ use crate::model::{Rev, Stamp, View};
 
 /// Numbers of documents that no renamed file has given another number: the mount's own range.
 const FIRST_INO: u64 = 1 << 40;
+/// How many numbers that documents had before are remembered.
+const FORMER: usize = 64;
 
 /// The names of the documents and what is kept of them.
 pub struct Names {
     kept: Mutex<Vec<KeptName>>,
+    /// Numbers that documents had before a file was renamed onto them, the newest last.
+    former: Mutex<VecDeque<(View, u64)>>,
     memory: Arc<dyn Memory>,
 }
 
@@ -35,7 +40,7 @@ impl Names {
                 kept.push(KeptName { view, ino, mode, uid, gid, atime: None, mtime: None });
             }
         }
-        Ok(Names { kept: Mutex::new(kept), memory })
+        Ok(Names { kept: Mutex::new(kept), former: Mutex::default(), memory })
     }
 
     fn get(&self, view: View) -> KeptName {
@@ -70,6 +75,14 @@ impl Names {
         self.get(view).ino
     }
 
+    /// `st_ino`, and those that it was lately: the kernel goes on showing one of them (in
+    /// `/proc/PID/fdinfo`) until it asks for the attributes again.
+    pub fn inos(&self, view: View) -> Vec<u64> {
+        let mut inos = vec![self.ino(view)];
+        inos.extend(self.former.lock().iter().filter(|(v, _)| *v == view).map(|(_, ino)| *ino));
+        inos
+    }
+
     /// Permission bits.
     pub fn mode(&self, view: View) -> u16 {
         self.get(view).mode
@@ -77,6 +90,12 @@ impl Names {
 
     /// A file was renamed onto the name: the document goes on under that file's number (R1).
     pub fn adopt_ino(&self, view: View, ino: u64) -> Result<()> {
+        let mut former = self.former.lock();
+        if former.len() >= FORMER {
+            former.pop_front();
+        }
+        former.push_back((view, self.ino(view)));
+        drop(former);
         self.change(view, |name| name.ino = ino)
     }
 

@@ -17,6 +17,7 @@ use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
+use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
 use super::processes::{ProcId, Process, Processes};
 use super::report::{HandleInfo, Report, Status};
@@ -53,6 +54,8 @@ pub struct Options {
     pub store: PathBuf,
     /// Largest document in bytes; more is `EFBIG`.
     pub size_limit: u64,
+    /// The names of markers and leases.
+    pub owned: OwnedNames,
     /// Owner of the documents until somebody changes it.
     pub uid: u32,
     /// Group of the documents until somebody changes it.
@@ -64,7 +67,7 @@ impl Options {
     pub fn new(store: PathBuf) -> Options {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Options { store, size_limit: 64 << 20, uid, gid }
+        Options { store, size_limit: 64 << 20, owned: OwnedNames::default(), uid, gid }
     }
 }
 
@@ -108,6 +111,7 @@ pub struct Tree {
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
+    pub(super) owned: Option<Arc<Owned>>,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
     last_mounts: Mutex<Stamp>,
@@ -170,6 +174,7 @@ impl Tree {
             dirs: Mutex::default(),
             adopted: Mutex::default(),
             closing: AtomicBool::new(false),
+            owned: None,
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
             last_mounts: Mutex::default(),
@@ -177,6 +182,12 @@ impl Tree {
         };
         tree.recall_looks()?;
         Ok(tree)
+    }
+
+    /// The tree with files that belong to processes.
+    pub fn with_owned(mut self, owned: Arc<Owned>) -> Tree {
+        self.owned = Some(owned);
+        self
     }
 
     /// How `.instancefs/status.json` is written; without it, as the plain [`Status`].
@@ -314,10 +325,13 @@ impl Tree {
         self.handles.read().get(&fh).cloned().ok_or(Error::BadHandle)
     }
 
-    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR, or
-    /// the node id of the last LOOKUP.
-    pub(super) fn inos(&self, view: View) -> [u64; 2] {
-        [Tree::node_of(view), self.names.ino(view)]
+    /// The inode numbers under which `fdinfo` may show a document: that of the last GETATTR
+    /// (which may have been before the last rename onto the name), or the node id of the last
+    /// LOOKUP.
+    pub(super) fn inos(&self, view: View) -> Vec<u64> {
+        let mut inos = self.names.inos(view);
+        inos.push(Tree::node_of(view));
+        inos
     }
 
     /// Whether the process holds a lock on the document.

@@ -46,9 +46,12 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
     }
 }
 
-/// Kōan's own rendering, as far as its headers show (missions-format section 2).
-fn in_their_form(text: &str) -> bool {
-    let headers: Vec<&str> = text.lines().filter(|l| l.starts_with("## ")).collect();
+/// Kōan's own rendering, as far as its headers show (missions-format section 2). What looks like
+/// one inside an item is none.
+fn in_their_form(text: &str, near: &MissionsState) -> bool {
+    let parser = Parser::new(text, 0, near.start, near.nested_items);
+    let headers: Vec<&str> =
+        parser.filter(|p| p.raw.starts_with("## ")).map(|p| p.raw.trim_end()).collect();
     let states = ["## Pending", "## In Progress", "## Done", "## Failed"];
     text.starts_with("# Missions\n\n## CI\n")
         && matches!(&headers[..], ["## CI", rest @ ..] | ["## CI", "## Ideas", rest @ ..] if *rest == states)
@@ -84,7 +87,7 @@ impl Planner<'_> {
         let rows = self.save.rows.and_then(MissionsState::of)?;
         let sees_all = self.is_current(rows)
             && (pristine(self.current) || seen.is_some_and(|s| self.is_current(s)));
-        if sees_all && !in_their_form(text) {
+        if sees_all && !in_their_form(text, rows) {
             return None;
         }
         match compare(rows, text, start_of(text, rows), self.now) {

@@ -1086,3 +1086,32 @@ fn an_export_by_a_writer_that_has_seen_the_text_keeps_comments_but_not_an_edit()
     assert_eq!(written(&mut live, &export), (before, export));
     assert_eq!(written(&mut live, &reordered), (reordered.clone(), reordered));
 }
+
+#[test]
+fn markers_behind_a_block_and_behind_a_fence_are_markers() {
+    let mut live = Live::new();
+    let block = "### Refactor\n- step\n```\n## Done\n```";
+    let text = format!(
+        "# Missions\n\n## Pending\n{block} ⏳(2026-07-01T09:00)\n\n- item\n  ```\n  ## Done\n  ``` ⏳(2026-07-01T09:01)\n- after\n\n## Done\n"
+    );
+    live.edit(&text);
+    assert_eq!(
+        live.rows(),
+        [
+            format!("pending:{block}"),
+            "pending:item\n  ```\n  ## Done\n  ```".to_owned(),
+            "pending:after".to_owned()
+        ]
+    );
+    assert_eq!(live.column("queued_at", block).as_deref(), Some("2026-07-01T09:00"));
+    // Started and finished by another program, block and item show it and are read back.
+    live.sql("UPDATE missions SET state = 'in_progress', started_at = '2026-07-01T10:00' WHERE text NOT LIKE 'after%'");
+    assert!(live.refresh());
+    let shown = live.text();
+    assert!(shown.contains("``` ⏳(2026-07-01T09:00) ▶(2026-07-01T10:00)\n"), "{shown}");
+    assert!(shown.contains("  ``` ⏳(2026-07-01T09:01) ▶(2026-07-01T10:00)\n"), "{shown}");
+    live.check();
+    let edited = shown.replace("- after", "- after that");
+    live.edit(&edited);
+    assert_eq!(live.rows().len(), 3, "{:?}", live.rows());
+}
