@@ -29,5 +29,6 @@ mod rmw;
 mod saves;
 mod seen;
 mod swap;
+mod tables;
 mod told;
 mod verbatim;
