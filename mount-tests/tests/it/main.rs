@@ -10,6 +10,7 @@ mod history;
 mod koan;
 mod koan_export;
 mod koan_locks;
+mod koan_odd;
 mod koan_rows;
 mod leaving;
 mod merge;
