@@ -30,7 +30,13 @@ fn is_root() -> bool {
 }
 
 fn options() -> MountOptions {
-    MountOptions { allow_other: is_root(), read_only: false, fsname: "test".to_owned() }
+    MountOptions {
+        allow_other: is_root(),
+        read_only: false,
+        passthrough: true,
+        stacked: false,
+        fsname: "test".to_owned(),
+    }
 }
 
 impl Mounted {

@@ -24,6 +24,12 @@ pub fn is_mounted(path: &Path) -> bool {
     minor_of(path).is_some()
 }
 
+/// Whether the tests run as root, who alone can be several users and mount without help.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments, no failure.
+    unsafe { libc::geteuid() == 0 }
+}
+
 fn c_path(path: &Path) -> CString {
     CString::new(path.as_os_str().as_bytes()).expect("no NUL in a path")
 }

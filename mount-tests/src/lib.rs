@@ -24,7 +24,7 @@ pub mod told;
 pub use actor::{Actor, Ran, Running};
 pub use binary::{instancefs, programs_dir, require_fuse};
 pub use instance::{Builder, Instance};
-pub use kernel::{abort_connection, detach, is_mounted};
+pub use kernel::{abort_connection, detach, is_mounted, is_root};
 pub use python::{PyError, Python};
 pub use shell::Shell;
 

@@ -72,8 +72,18 @@ pub enum Command {
     Wait(Wait),
     /// Print every revision when it is made
     Watch(Watch),
+    /// Read and change the config
+    Config(super::config::Config),
     /// Show or set how much history is kept
     Retention(Retention),
+    /// List who is at work, or say whether somebody else is
+    Sessions(Sessions),
+    /// Take and look at leases: locks that end with their process
+    Lock(Lock),
+    /// Take in the databases of another state directory
+    Import(super::import::Import),
+    /// Private places for temporary files that do not outlive their process
+    Scratch(super::scratch::Scratch),
     /// Print the reference of all commands as Markdown
     #[command(hide = true)]
     MarkdownHelp,
@@ -125,6 +135,18 @@ pub struct Mount {
     /// Nothing can be changed through the mount
     #[arg(long)]
     pub read_only: bool,
+    /// Refuse a config whose `version` is newer than this one and the stored one [default: no
+    /// limit]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub config_version_limit: Option<i64>,
+    /// Show at once, not within a second, what others change in the store behind the mount;
+    /// costs speed
+    #[arg(long)]
+    pub strict: bool,
+    /// Let all reading and writing of plain files come to the daemon; otherwise, as root, the
+    /// kernel does it without asking
+    #[arg(long)]
+    pub no_passthrough: bool,
     /// Say through this descriptor how the start ended
     #[arg(long, hide = true, value_name = "FD")]
     pub ready_fd: Option<i32>,
@@ -420,4 +442,95 @@ pub struct Retention {
     /// One JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `sessions`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A session is a process with a marker: a file named by its pid in models/sessions/ or
+sessions.live/. Markers of processes that have ended do not count and go. The marker of the
+program that runs this command, and that of the process INSTANCEFS_SESSION_PARENT_PID (or
+ATOMIC_AGENT_SESSION_PARENT_PID) names, is its own. Works with and without a mount.
+
+Examples:
+  instancefs sessions
+  instancefs sessions --json | jq -r '.sessions[].pid'
+  instancefs sessions --others && echo 'somebody else is at work'")]
+pub struct Sessions {
+    /// Print nothing; exit 0 if somebody else has a live session, else 1
+    #[arg(long)]
+    pub others: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `lock`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A lease is a lock file that belongs to a process and is gone when the process has ended, however
+it ended. NAME is relative to the instance. Programs take the same leases by creating the file
+exclusively, in the mount or with these commands. Each lease has a number that only grows:
+INSTANCEFS_LOCK_TOKEN for the command that runs under it, and the attribute
+user.instancefs.token of the file. Works with and without a mount.
+
+Examples:
+  instancefs lock run scheduler.lock -- ./scheduler
+  instancefs lock try telegram.lock -- ./bot || echo 'somebody else answers'
+  instancefs lock ls")]
+pub struct Lock {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: LockWhat,
+}
+
+/// The commands of `lock`.
+#[derive(Debug, Subcommand)]
+pub enum LockWhat {
+    /// Wait for a lease, run a command under it, give it back
+    ///
+    /// Who came first is served first. Exits with the code of the command (128 + N when signal N
+    /// ended it, 127 when there is none). Signals are passed on to the command; when this process
+    /// is killed, so is the command.
+    Run {
+        /// The lease
+        name: PathBuf,
+        /// The command
+        #[arg(last = true, required = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Take a lease if it is free, else exit 3
+    ///
+    /// Without a command the lease belongs to the process that runs this one, until that ends or
+    /// removes the file. Nobody who waits is overtaken.
+    Try {
+        /// The lease
+        name: PathBuf,
+        /// Run this under the lease, and give it back
+        #[arg(last = true, value_name = "CMD")]
+        command: Vec<OsString>,
+    },
+    /// Wait until nobody holds a lease, without taking it
+    Wait {
+        /// The lease
+        name: PathBuf,
+        /// Seconds to wait, fractions allowed; exit 1 when they are over [default: no limit]
+        #[arg(long, value_name = "S")]
+        timeout: Option<f64>,
+    },
+    /// List who holds which lease, and who waits
+    Ls {
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say who leads: the holder of telegram.lock, else that of scheduler.lock
+    ///
+    /// Exits 0 if that is the process that runs this command or its parent, 1 if nobody leads, 3
+    /// if somebody else does.
+    Leader {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
 }

@@ -28,7 +28,12 @@ pub struct Instance {
 impl Instance {
     /// Opens the store in `dir`. The caller holds its lock.
     pub fn open(dir: &Path) -> Result<Instance> {
-        Instance::with(dir, Store::open(dir, Options::default())?)
+        Instance::open_limited(dir, None)
+    }
+
+    /// The same with a limit for the `version` of the config, see [`ConfigDocument::new`].
+    pub fn open_limited(dir: &Path, config_version_limit: Option<i64>) -> Result<Instance> {
+        Instance::make(dir, Store::open(dir, Options::default())?, config_version_limit)
     }
 
     /// Opens the store in `dir` to look at it: nothing is written, no lock is needed.
@@ -38,19 +43,23 @@ impl Instance {
 
     /// The documents of an open store.
     pub fn with(dir: &Path, store: Store) -> Result<Instance> {
+        Instance::make(dir, store, None)
+    }
+
+    fn make(dir: &Path, store: Store, config_version_limit: Option<i64>) -> Result<Instance> {
         let store = Arc::new(store);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let live = Live::open(Arc::clone(&store), kinds(dir), clock)?;
+        let live = Live::open(Arc::clone(&store), kinds(dir, config_version_limit), clock)?;
         Ok(Instance { dir: dir.to_owned(), store, live: Arc::new(live) })
     }
 }
 
 /// The document kinds of a store.
-fn kinds(dir: &Path) -> Vec<Arc<dyn Document>> {
+fn kinds(dir: &Path, config_version_limit: Option<i64>) -> Vec<Arc<dyn Document>> {
     vec![
         Arc::new(Missions::default()),
         Arc::new(Quarantine),
-        Arc::new(ConfigDocument::new(Some(dir.to_owned()), None)),
+        Arc::new(ConfigDocument::new(Some(dir.to_owned()), config_version_limit)),
     ]
 }
 

@@ -3,6 +3,7 @@
 
 pub mod adopt;
 pub mod background;
+pub mod config;
 pub mod control;
 pub mod copy;
 pub mod doctor;
@@ -12,6 +13,7 @@ pub mod history;
 pub mod import;
 pub mod instance;
 pub mod journal;
+pub mod leases;
 pub mod leave;
 pub mod lock;
 pub mod logging;
@@ -19,8 +21,10 @@ pub mod mounted;
 pub mod mounts;
 pub mod names;
 mod outside;
+mod owners;
 mod ports;
 pub mod ready;
+pub mod scratch;
 pub mod serve;
 mod service;
 mod settling;

@@ -1,6 +1,6 @@
 //! The file system of an open store: plain files, the tree above them, the kernel above both.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
+use super::leases::Guard;
+use super::owners::Owners;
 use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
@@ -17,6 +19,7 @@ use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
+use crate::vfs::owned::Owned;
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
 use crate::vfs::processes::System;
@@ -35,6 +38,8 @@ pub struct Mounted {
     tree: Arc<Tree>,
     reporter: Arc<Reporter>,
     news: Arc<News>,
+    owned: Arc<Owned>,
+    owners: Owners,
 }
 
 impl Mounted {
@@ -46,11 +51,14 @@ impl Mounted {
         events: Sender<Event>,
     ) -> Result<Mounted> {
         let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
-        let tree = Arc::new(tree(instance, settings)?);
+        let (tree, owned) = tree(instance, settings)?;
+        let tree = Arc::new(tree);
         let layer: Arc<dyn Layer> = Arc::clone(&tree) as Arc<dyn Layer>;
         let options = MountOptions {
             allow_other: settings.allow_other,
             read_only: settings.read_only,
+            passthrough: settings.passthrough,
+            stacked: is_stacked(&settings.store),
             fsname: settings.store.to_string_lossy().into_owned(),
         };
         let mount = Arc::new(Mount::new(layer, &settings.mountpoint, &options).map_err(failed)?);
@@ -68,6 +76,9 @@ impl Mounted {
         watchers::start(&instance.live, &mount, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
+        let owners = Owners::start(&owned, &mount).map_err(|source| {
+            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
+        })?;
         let reporter = Arc::new(Reporter {
             store: settings.store.clone(),
             live: Arc::downgrade(&instance.live),
@@ -76,12 +87,17 @@ impl Mounted {
         });
         let writer = Arc::clone(&reporter);
         tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
-        Ok(Mounted { mount, tree, reporter, news })
+        Ok(Mounted { mount, tree, reporter, news, owned, owners })
     }
 
     /// Who is told of new versions over the control socket.
     pub fn news(&self) -> Arc<News> {
         Arc::clone(&self.news)
+    }
+
+    /// Makes a lease of a name, see [`Owned::add_lease`].
+    pub fn add_lease(&self, path: &Path) {
+        self.owned.add_lease(path);
     }
 
     /// What is due: appends of long-lived handles.
@@ -116,6 +132,7 @@ impl Mounted {
         // What was asked for before is answered before buffers are set aside.
         self.mount.drain(DRAIN);
         self.tree.shutdown();
+        self.owners.join();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
         }
@@ -172,12 +189,18 @@ fn operations(mount: &Mount) -> Value {
     })
 }
 
-fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
+/// Whether the store's file system is made of others.
+fn is_stacked(store: &Path) -> bool {
+    const OVERLAYFS: u64 = 0x794c_7630;
+    rustix::fs::statfs(store).is_ok_and(|fs| fs.f_type as u64 == OVERLAYFS)
+}
+
+fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> {
     let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
         path: settings.store.clone(),
         reason: e.to_string(),
     };
-    let plain = Plain::new(&settings.store).map_err(failed)?;
+    let plain = Plain::new(&settings.store).map_err(failed)?.strict(settings.strict);
     let parts = Parts {
         documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
         plain: Arc::new(plain),
@@ -185,5 +208,13 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
     };
-    Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
+    let options = Options::new(settings.store.clone());
+    let owned = {
+        // Commands that take leases without a mount are waited for.
+        let _guard = Guard::take(&settings.store)?;
+        let (store, names) = (Arc::clone(&instance.store), options.owned.clone());
+        Arc::new(Owned::load(store, names, settings.read_only)?)
+    };
+    let tree = Tree::new(parts, options).map_err(failed)?.with_owned(Arc::clone(&owned));
+    Ok((tree, owned))
 }

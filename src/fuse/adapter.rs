@@ -22,7 +22,8 @@ use fuser::{
 
 use super::calls::{Core, Place, at_node, for_reading, is_plain, is_reader, on_handle};
 use super::convert;
-use super::negotiate::negotiate;
+use super::lending::Lending;
+use super::negotiate::{Wishes, negotiate};
 use super::polls::Polls;
 use super::pool::Pool;
 use super::reply;
@@ -33,17 +34,28 @@ use crate::vfs::{Layer, SetAttr};
 pub struct Adapter<L: Layer + ?Sized> {
     core: Arc<Core<L>>,
     polls: Arc<Polls>,
+    lending: Arc<Lending>,
+    wishes: Wishes,
 }
 
 impl<L: Layer + ?Sized + 'static> Adapter<L> {
-    pub(super) fn new(layer: Arc<L>, stats: Arc<Stats>, pool: Pool, polls: Arc<Polls>) -> Self {
-        Adapter { core: Arc::new(Core::new(layer, stats, pool)), polls }
+    pub(super) fn new(
+        layer: Arc<L>,
+        stats: Arc<Stats>,
+        pool: Pool,
+        polls: Arc<Polls>,
+        wishes: Wishes,
+    ) -> Self {
+        let core = Arc::new(Core::new(layer, stats, pool));
+        Adapter { core, polls, lending: Arc::default(), wishes }
     }
 }
 
 impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        negotiate(config);
+        if negotiate(config, self.wishes) {
+            self.lending.agree();
+        }
         Ok(())
     }
 
@@ -188,11 +200,16 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     }
 
     fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        let who = convert::caller(req);
-        let work = move |l: &L| l.open(&who, ino.0, flags.0);
+        let (who, lends) = (convert::caller(req), self.lending.agreed());
+        let work = move |l: &L| {
+            let opened = l.open(&who, ino.0, flags.0)?;
+            let ask = || l.backing(&who, ino.0, opened.fh, flags.0);
+            Ok((opened, lends.then(ask).flatten()))
+        };
         // Nothing is committed by an open.
         let place = if at_node(ino) == Place::Here { Place::Here } else { Place::Mostly };
-        self.core.run(place, Op::Open, work, reply::opened(reply, flags));
+        let answer = reply::opened(reply, ino.0, flags, Arc::clone(&self.lending));
+        self.core.run(place, Op::Open, work, answer);
     }
 
     fn create(
@@ -205,9 +222,13 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let (who, name) = (convert::caller(req), name.to_owned());
-        let work = move |l: &L| l.create(&who, parent.0, &name, mode, umask, flags);
-        let answer = reply::created(reply, OpenFlags(flags));
+        let (who, name, lends) = (convert::caller(req), name.to_owned(), self.lending.agreed());
+        let work = move |l: &L| {
+            let created = l.create(&who, parent.0, &name, mode, umask, flags)?;
+            let ask = || l.backing(&who, created.entry.node, created.opened.fh, flags);
+            Ok((created, lends.then(ask).flatten()))
+        };
+        let answer = reply::created(reply, OpenFlags(flags), Arc::clone(&self.lending));
         self.core.run(at_node(parent), Op::Create, work, answer);
     }
 
@@ -285,6 +306,9 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         reply: ReplyEmpty,
     ) {
         self.polls.forget(fh.0);
+        if is_plain(fh) {
+            self.lending.released(ino.0);
+        }
         // A reader has nothing to commit (its flush is not even sent).
         let place = if is_reader(flags) { for_reading(fh) } else { Place::After(fh.0) };
         self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
@@ -306,7 +330,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn opendir(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let who = convert::caller(req);
         let answer = self.core.call(Op::OpenDir, |l| l.opendir(&who, ino.0, flags.0));
-        reply::opened(reply, flags)(answer);
+        reply::opened_dir(reply, answer);
     }
 
     fn readdir(

@@ -8,6 +8,7 @@ mod calls;
 mod convert;
 mod detached;
 mod errno;
+mod lending;
 mod mount;
 mod negotiate;
 mod notify;

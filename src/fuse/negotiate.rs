@@ -26,12 +26,23 @@ const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_AUTO_INVAL_DATA,
     // The store's file system applies the umask, or a default ACL instead.
     InitFlags::FUSE_DONT_MASK,
+    // The kernel checks access control lists too. They are ours to inherit and to keep.
+    InitFlags::FUSE_POSIX_ACL,
     // Else every write asks for `security.capability` first.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
-/// Asks for everything that we want and this kernel has.
-pub(super) fn negotiate(config: &mut KernelConfig) {
+/// What is asked for only if it is wanted.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wishes {
+    /// The kernel reads and writes plain files itself, where it can. For root only.
+    pub(super) passthrough: bool,
+    /// The store's file system is itself stacked on others (overlayfs).
+    pub(super) stacked: bool,
+}
+
+/// Asks for everything that we want and this kernel has. Returns whether plain files are lent.
+pub(super) fn negotiate(config: &mut KernelConfig, wishes: Wishes) -> bool {
     for &flag in WANTED {
         if config.add_capabilities(flag).is_err() {
             log::info!("this kernel does not offer {flag:?}");
@@ -40,4 +51,8 @@ pub(super) fn negotiate(config: &mut KernelConfig) {
     // An error names the nearest value that would do; these are within all limits.
     let _ = config.set_max_write(MAX_WRITE);
     let _ = config.set_max_background(MAX_BACKGROUND);
+    // So many file systems may be below ours; the kernel allows two, and those stacked on ours
+    // count too.
+    let _ = config.set_max_stack_depth(if wishes.stacked { 2 } else { 1 });
+    wishes.passthrough && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
 }

@@ -1,5 +1,7 @@
 //! Sending the outcome of a handler.
 
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
@@ -10,7 +12,8 @@ use fuser::{
 
 use super::calls::{Answer, is_reader};
 use super::convert;
-use crate::vfs::{Attr, Created, DirEntry, Entry, Opened, Result, StatFs};
+use super::lending::Lending;
+use crate::vfs::{Attr, Backing, Created, DirEntry, Entry, Node, Opened, Result, StatFs};
 
 pub(super) fn empty(reply: ReplyEmpty) -> impl FnOnce(Answer<()>) + Send + 'static {
     move |answer| match answer {
@@ -51,12 +54,29 @@ pub(super) fn written(reply: ReplyWrite) -> impl FnOnce(Answer<u32>) + Send + 's
     }
 }
 
+/// For a directory.
+pub(super) fn opened_dir(reply: ReplyOpen, answer: Answer<Opened>) {
+    match answer {
+        Ok(opened) => reply.opened(FileHandle(opened.fh), convert::open_flags(&opened)),
+        Err(e) => reply.error(e),
+    }
+}
+
 pub(super) fn opened(
     reply: ReplyOpen,
+    node: Node,
     flags: OpenFlags,
-) -> impl FnOnce(Answer<Opened>) + Send + 'static {
+    lending: Arc<Lending>,
+) -> impl FnOnce(Answer<(Opened, Option<Backing>)>) + Send + 'static {
     move |answer| match answer {
-        Ok(opened) => reply.opened(FileHandle(opened.fh), file_flags(&opened, flags)),
+        Ok((opened, backing)) => {
+            let fh = FileHandle(opened.fh);
+            let lent = backing.and_then(|b| lending.open(node, &b, |fd| reply.open_backing(fd)));
+            match lent {
+                Some(id) => reply.opened_passthrough(fh, lent_flags(flags), &id),
+                None => reply.opened(fh, file_flags(&opened, flags)),
+            }
+        }
         Err(e) => reply.error(e),
     }
 }
@@ -64,18 +84,22 @@ pub(super) fn opened(
 pub(super) fn created(
     reply: ReplyCreate,
     flags: OpenFlags,
-) -> impl FnOnce(Answer<Created>) + Send + 'static {
+    lending: Arc<Lending>,
+) -> impl FnOnce(Answer<(Created, Option<Backing>)>) + Send + 'static {
     move |answer| match answer {
-        Ok(Created { entry, opened }) => {
+        Ok((Created { entry, opened }, backing)) => {
             let (attr, ttl) = convert::entry_attr(&entry);
-            reply.created(
-                // One time for both, the name and the attributes.
-                &ttl.min(entry.entry_ttl),
-                &attr,
-                Generation(entry.generation),
-                FileHandle(opened.fh),
-                file_flags(&opened, flags),
-            );
+            // One time for both, the name and the attributes.
+            let ttl = ttl.min(entry.entry_ttl);
+            let (generation, fh) = (Generation(entry.generation), FileHandle(opened.fh));
+            let register = |fd: BorrowedFd<'_>| reply.open_backing(fd);
+            match backing.and_then(|b| lending.open(entry.node, &b, register)) {
+                Some(id) => {
+                    let flags = lent_flags(flags);
+                    reply.created_passthrough(&ttl, &attr, generation, fh, flags, &id);
+                }
+                None => reply.created(&ttl, &attr, generation, fh, file_flags(&opened, flags)),
+            }
         }
         Err(e) => reply.error(e),
     }
@@ -131,6 +155,13 @@ pub(super) fn polled(reply: ReplyPoll) -> impl FnOnce(Answer<bool>) + Send + 'st
         }
         Err(e) => reply.error(e),
     }
+}
+
+/// What goes with a file that the kernel uses itself.
+fn lent_flags(flags: OpenFlags) -> FopenFlags {
+    let mut out = FopenFlags::empty();
+    out.set(FopenFlags::FOPEN_NOFLUSH, is_reader(flags));
+    out
 }
 
 /// A reader has nothing to flush: its `close` needs no request.

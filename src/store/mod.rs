@@ -26,6 +26,7 @@ mod history;
 mod lockfile;
 mod maintain;
 mod migrate;
+mod owned;
 mod settings;
 mod tables;
 #[cfg(test)]
@@ -45,5 +46,6 @@ pub use gate::{Gate, Idle, Look, Wait};
 pub use history::{NewRevision, Revision};
 pub use lockfile::{MissionsLock, Turn};
 pub use maintain::Retention;
+pub use owned::{OwnedRow, ProcessRow, WaiterRow};
 pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
 pub use upkeep::RowCounts;

@@ -164,7 +164,7 @@ impl Tree {
                 };
                 owners.iter().find_map(find).ok_or(Error::NoAttribute)
             }
-            name if name.starts_with(b"security.") => Err(Error::NoAttribute),
+            _ if is_kernels(name) => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
     }
@@ -244,6 +244,13 @@ impl Tree {
         }
         owners
     }
+}
+
+/// Whether the kernel asks for the attribute on its own account, when a program is started or a
+/// permission checked: any other error than "there is none" would be the caller's.
+pub(super) fn is_kernels(name: &OsStr) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(b"security.") || name.starts_with(b"system.posix_acl_")
 }
 
 fn hex(hash: &Hash) -> Vec<u8> {

@@ -4,6 +4,8 @@
 
 use std::ffi::OsStr;
 use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{Refusal, Stamp};
@@ -87,6 +89,16 @@ pub struct Opened {
     pub keep_cache: bool,
     /// `FOPEN_NONSEEKABLE` / `FOPEN_STREAM` are never set; `FOPEN_CACHE_DIR` for directories.
     pub cache_dir: bool,
+}
+
+/// A file that the kernel may use itself.
+#[derive(Clone)]
+pub struct Backing {
+    /// The file, open for reading at least if the handle is.
+    pub file: Arc<dyn AsFd + Send + Sync>,
+    /// `false`: only if the kernel does so already through another handle on the node, because
+    /// all handles on one node have to be of one kind.
+    pub wanted: bool,
 }
 
 /// The answer to a create.
@@ -287,6 +299,12 @@ pub trait Layer: Send + Sync {
         data: &[u8],
         flags: i32,
     ) -> Result<u32>;
+    /// The store's own file behind a handle that the caller has just opened with `flags`, for
+    /// the kernel to read, write and map it without asking (passthrough): from now on no READ
+    /// and no WRITE may come through the handle. `None`: all of them must.
+    fn backing(&self, who: &Caller, node: Node, fh: Fh, flags: i32) -> Option<Backing> {
+        None
+    }
     /// One descriptor of the handle was closed.
     fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()>;
     /// The last one was.

@@ -89,6 +89,7 @@ impl Tree {
             offset = last.next;
             rest.extend(page);
         }
+        let rest = self.owned_listed(ROOT, rest);
         for dots in rest.iter().filter(|e| e.name == "." || e.name == "..") {
             add(dots.ino, dots.kind, dots.name.clone());
         }

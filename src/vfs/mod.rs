@@ -7,6 +7,7 @@
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
 //! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
+//! * `owned`: files that belong to processes (markers and leases);
 //! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
 //! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
@@ -23,6 +24,7 @@ mod marks;
 pub mod mountinfo;
 mod news;
 mod own_dir;
+pub mod owned;
 mod past;
 pub mod plain;
 mod plain_side;
@@ -42,7 +44,7 @@ pub mod tree;
 mod writing;
 
 pub use layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, SetTime, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, SetTime, StatFs, XattrFlags,
 };
 pub use tree::{Options, Parts, Tree};

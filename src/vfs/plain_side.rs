@@ -1,7 +1,7 @@
 //! Plain files seen from the documents: who writes them, who reads a copy of a document, and
 //! copying between the two kinds.
 
-use super::layer::{Caller, Error, Fh, Layer, Node, Result};
+use super::layer::{Backing, Caller, Error, Fh, Layer, Node, Result};
 use super::tree::{Fixed, Tree};
 
 /// Bytes copied by one `copy_file_range`.
@@ -24,6 +24,44 @@ impl Tree {
     pub(super) fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
         if flags & libc::O_TRUNC != 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
             self.plain_written(who, node);
+        }
+    }
+
+    /// The kernel reads and writes a plain file itself, so what its READ and WRITE would tell has
+    /// to be known by other means: who writes is seen when it closes or syncs the file, and
+    /// opening the copy of a document is the look at it.
+    pub(super) fn plain_backing(
+        &self,
+        who: &Caller,
+        node: Node,
+        fh: Fh,
+        flags: i32,
+    ) -> Option<Backing> {
+        if flags & libc::O_ACCMODE != libc::O_WRONLY {
+            self.plain_read(who, node, 0);
+        }
+        if flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.sources.opened(node, who.tid);
+        }
+        self.plain.backing(who, node, fh, flags)
+    }
+
+    /// A descriptor of a plain file is closed, or the file is synced, by the caller: what the
+    /// kernel has written through it since the last look was written by the caller.
+    pub(super) fn plain_closing(&self, who: &Caller, node: Node, fh: Fh) {
+        if self.plain.may_write(fh) && self.plain.written_directly(node) {
+            self.plain_written(who, node);
+        }
+    }
+
+    /// The same for a file that is still open while it is renamed: by whoever is on record as
+    /// its writer, else by whoever opened it last.
+    pub(super) fn plain_renaming(&self, node: Node) {
+        if self.plain.written_directly(node) {
+            let source = self.sources.get(node).unwrap_or_default();
+            let opener = || self.procs.of_thread(source.opener);
+            let writer = if source.writer.is_none() { opener() } else { None };
+            self.sources.written(node, source.opener, writer, &self.seen);
         }
     }
 

@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
+use super::owned::FileId;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
@@ -110,6 +112,23 @@ pub trait PlainFiles: Layer {
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
     /// The open handles on the file with this `st_ino` that may write.
     fn handles_of(&self, ino: u64) -> Vec<Fh>;
+    /// Which file of the store a node is, without asking the store.
+    fn id_of(&self, _node: Node) -> Option<FileId> {
+        None
+    }
+    /// Where the node was last seen, relative to the store; the root is the empty path.
+    fn path_of(&self, _node: Node) -> Option<PathBuf> {
+        None
+    }
+    /// Whether the handle may write.
+    fn may_write(&self, _fh: Fh) -> bool {
+        true
+    }
+    /// Whether the kernel has written to the file without asking, through a handle whose
+    /// [`Layer::backing`] it has got, since the last question.
+    fn written_directly(&self, _node: Node) -> bool {
+        false
+    }
     /// A descriptor of the store's directory.
     fn root_fd(&self) -> BorrowedFd<'_>;
 }

@@ -56,12 +56,12 @@ impl Tree {
     ) -> Result<()> {
         use Place::{Document, Link, OwnDir, Plain, Private};
         let places = (self.place(from.parent, from.name), self.place(to.parent, to.name));
+        self.owned_guard(who, from)?;
+        self.owned_guard(who, to)?;
         match places {
             (Private, _) => Err(Error::NotFound),
             (Link(_) | OwnDir, _) | (_, Link(_) | OwnDir | Private) => Err(Error::NotPermitted),
-            (Plain, Plain) => {
-                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)
-            }
+            (Plain, Plain) => self.owned_rename(who, from, to, how),
             (_, Document(view)) | (Document(view), _) if matches!(how, Renaming::Other(_)) => {
                 log::debug!("{}: rename with flags that documents do not know", view.name());
                 Err(Error::Invalid)
@@ -223,6 +223,9 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Saver {
         let node = self.plain.node_of(from.parent, from.name);
+        if let Some(node) = node {
+            self.plain_renaming(node);
+        }
         let writer = node.and_then(|n| self.sources.get(n)).and_then(|s| s.writer);
         let same = |w: &Process| renamer.is_some_and(|r| r.id == w.id);
         match writer.filter(|w| !same(w)) {
@@ -395,7 +398,10 @@ impl Tree {
     /// Whether a new name may not be made here, and why.
     pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
         match self.place(parent, name) {
-            Place::Plain => Ok(()),
+            Place::Plain => {
+                self.owned_clear(parent, name);
+                Ok(())
+            }
             Place::Document(_) | Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
         }

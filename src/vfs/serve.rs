@@ -2,12 +2,11 @@
 //! files below.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 use super::layer::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    Result, SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, Result, SetAttr, StatFs, XattrFlags,
 };
 use super::own_dir;
 use super::past::Past;
@@ -40,7 +39,7 @@ impl Layer for Tree {
                 if parent == ROOT {
                     entry.entry_ttl = Duration::ZERO;
                 }
-                Ok(entry)
+                self.owned_looked_up(who, parent, name, entry)
             }
         }
     }
@@ -84,6 +83,9 @@ impl Layer for Tree {
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
+                    self.owned_setattr(who, node, set)?;
+                }
+                if set.size.is_some() || self.plain.written_directly(node) {
                     self.plain_written(who, node);
                 }
                 self.plain.setattr(who, node, set)
@@ -134,7 +136,7 @@ impl Layer for Tree {
             Place::Link(_) => Err(Error::NotPermitted),
             Place::OwnDir => Err(Error::IsDirectory),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => self.plain.unlink(who, parent, name),
+            Place::Plain => self.owned_unlink(who, parent, name),
         }
     }
 
@@ -175,7 +177,9 @@ impl Layer for Tree {
         }
         self.forbid_own(new_parent)?;
         self.forbid_new(new_parent, new_name)?;
-        self.plain.link(who, node, new_parent, new_name)
+        let entry = self.plain.link(who, node, new_parent, new_name)?;
+        self.owned_linked(who, new_parent, new_name);
+        Ok(entry)
     }
 
     fn open(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
@@ -184,6 +188,7 @@ impl Layer for Tree {
             Fixed::Link(_) => Err(Error::Invalid),
             Fixed::Own => self.own_open(node, flags),
             Fixed::Plain => {
+                self.owned_open(who, node, flags)?;
                 let opened = self.plain.open(who, node, flags)?;
                 self.plain_opened(who, node, flags);
                 Ok(opened)
@@ -215,7 +220,7 @@ impl Layer for Tree {
             Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
             Place::Plain => {
-                let mut created = self.plain.create(who, parent, name, mode, umask, flags)?;
+                let mut created = self.owned_create(who, parent, name, mode, umask, flags)?;
                 if parent == ROOT {
                     created.entry.entry_ttl = Duration::ZERO;
                 }
@@ -261,11 +266,20 @@ impl Layer for Tree {
         }
     }
 
+    fn backing(&self, who: &Caller, node: Node, fh: Fh, flags: i32) -> Option<Backing> {
+        match self.fixed(node) {
+            Ok(Fixed::Plain) => self.plain_backing(who, node, fh, flags),
+            Ok(Fixed::Document(_) | Fixed::Link(_) | Fixed::Own) | Err(_) => None,
+        }
+    }
+
     fn flush(&self, who: &Caller, node: Node, fh: Fh) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_flush(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
+                self.owned_settle(node, fh);
                 self.plain.flush(who, node, fh)?;
                 match self.adopted(fh) {
                     Some(adopted) => self.adopted_flush(who, &adopted, false),
@@ -287,6 +301,7 @@ impl Layer for Tree {
                 Ok(())
             }
             Fixed::Plain => {
+                self.owned_settle(node, fh);
                 self.adopted_release(fh);
                 self.plain.release(node, fh)
             }
@@ -298,7 +313,9 @@ impl Layer for Tree {
             Fixed::Document(_) => self.doc_fsync(who, &*self.handle(fh)?),
             Fixed::Link(_) | Fixed::Own => Ok(()),
             Fixed::Plain => {
+                self.plain_closing(who, node, fh);
                 self.plain.fsync(who, node, fh, data_only)?;
+                self.owned_settle(node, fh);
                 self.sources.synced(node);
                 match self.adopted(fh) {
                     Some(adopted) => self.adopted_flush(who, &adopted, true),
@@ -322,7 +339,7 @@ impl Layer for Tree {
     fn readdir(&self, who: &Caller, node: Node, fh: Fh, offset: i64) -> Result<Vec<DirEntry>> {
         match is_own(fh) {
             true => self.list_read(who, fh, offset),
-            false => self.plain.readdir(who, node, fh, offset),
+            false => self.owned_page(who, node, fh, offset),
         }
     }
 
@@ -361,7 +378,10 @@ impl Layer for Tree {
         flags: XattrFlags,
     ) -> Result<()> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.setxattr(who, node, name, value, flags),
+            Fixed::Plain => {
+                self.owned_forbid_xattr(node, name)?;
+                self.plain.setxattr(who, node, name, value, flags)
+            }
             Fixed::Document(view) => self.doc_setxattr(who, view, name, value, flags),
             _ => Err(Error::NotSupported),
         }
@@ -369,23 +389,29 @@ impl Layer for Tree {
 
     fn getxattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.getxattr(who, node, name),
+            Fixed::Plain => match self.owned_xattr(node, name) {
+                Some(value) => Ok(value),
+                None => self.plain.getxattr(who, node, name),
+            },
             Fixed::Document(view) => self.doc_getxattr(who, view, name),
-            _ if name.as_bytes().starts_with(b"security.") => Err(Error::NoAttribute),
+            _ if super::guards::is_kernels(name) => Err(Error::NoAttribute),
             _ => Err(Error::NotSupported),
         }
     }
 
     fn listxattr(&self, who: &Caller, node: Node) -> Result<Vec<u8>> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.listxattr(who, node),
+            Fixed::Plain => Ok(self.owned_xattrs(node, self.plain.listxattr(who, node)?)),
             _ => Ok(Vec::new()),
         }
     }
 
     fn removexattr(&self, who: &Caller, node: Node, name: &OsStr) -> Result<()> {
         match self.fixed(node)? {
-            Fixed::Plain => self.plain.removexattr(who, node, name),
+            Fixed::Plain => {
+                self.owned_forbid_xattr(node, name)?;
+                self.plain.removexattr(who, node, name)
+            }
             Fixed::Document(view) => self.doc_removexattr(who, view, name),
             _ => Err(Error::NotSupported),
         }

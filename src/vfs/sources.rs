@@ -20,6 +20,8 @@ const FILES_KEPT: usize = 4096;
 pub struct Source {
     /// The thread that wrote last.
     pub tid: u32,
+    /// The thread that opened the file for the kernel to write it without telling.
+    pub opener: u32,
     /// Its process.
     pub writer: Option<Process>,
     /// What the writer had seen at its last write.
@@ -78,6 +80,11 @@ impl Sources {
                 .filter_map(|doc| Some((doc, seen.own(writer.id, doc)?)))
                 .collect();
         });
+    }
+
+    /// The thread has opened the file, which the kernel writes without telling.
+    pub fn opened(&self, node: Node, tid: u32) {
+        self.with(node, |source| source.opener = tid);
     }
 
     /// The file is the text of a document.

@@ -17,6 +17,7 @@ use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
+use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
 use super::processes::{ProcId, Process, Processes};
 use super::report::{HandleInfo, Report, Status};
@@ -50,6 +51,8 @@ pub struct Options {
     pub store: PathBuf,
     /// Largest document in bytes; more is `EFBIG`.
     pub size_limit: u64,
+    /// The names of markers and leases.
+    pub owned: OwnedNames,
     /// Owner of the documents until somebody changes it.
     pub uid: u32,
     /// Group of the documents until somebody changes it.
@@ -61,7 +64,7 @@ impl Options {
     pub fn new(store: PathBuf) -> Options {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Options { store, size_limit: 64 << 20, uid, gid }
+        Options { store, size_limit: 64 << 20, owned: OwnedNames::default(), uid, gid }
     }
 }
 
@@ -104,6 +107,7 @@ pub struct Tree {
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
+    pub(super) owned: Option<Arc<Owned>>,
     pub(super) status_writer: RwLock<Option<StatusWriter>>,
     pub(super) last_keep: Mutex<Stamp>,
     last_mounts: Mutex<Stamp>,
@@ -165,6 +169,7 @@ impl Tree {
             dirs: Mutex::default(),
             adopted: Mutex::default(),
             closing: AtomicBool::new(false),
+            owned: None,
             status_writer: RwLock::new(None),
             last_keep: Mutex::default(),
             last_mounts: Mutex::default(),
@@ -172,6 +177,12 @@ impl Tree {
         };
         tree.recall_looks()?;
         Ok(tree)
+    }
+
+    /// The tree with files that belong to processes.
+    pub fn with_owned(mut self, owned: Arc<Owned>) -> Tree {
+        self.owned = Some(owned);
+        self
     }
 
     /// How `.instancefs/status.json` is written; without it, as the plain [`Status`].

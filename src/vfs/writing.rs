@@ -377,6 +377,7 @@ impl Tree {
         let now = self.now();
         self.absences.tick(now);
         self.procs_tick(now);
+        self.owned_tick();
         let handles: Vec<_> = self
             .handles
             .read()
@@ -425,6 +426,7 @@ impl Tree {
             }
         }
         self.settle_adopted();
+        self.owned_end();
         self.keep_looks(true);
         if let Err(e) = self.docs.sync() {
             log::error!("the last saves may not survive a power loss: {e}");

@@ -17,6 +17,8 @@ mod merge;
 mod names;
 mod outside;
 mod plain;
+mod plain_owners;
+mod plain_sources;
 mod programs;
 mod reads;
 mod refused;

@@ -25,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
     let node = p.value()?;
     p.blanks();
     if p.at < text.len() {
-        return Err(p.refuse("there is something after the end of the object"));
+        return Err(p.refuse("there is something after the end of the value"));
     }
     Ok(node)
 }
@@ -62,7 +62,7 @@ impl Parser<'_> {
         let line = self.line();
         let r = Refusal::new(Reason::Invalid, message)
             .at_line(line)
-            .hint("config.json is strict JSON: no comments, no trailing commas, no duplicate keys");
+            .hint("strict JSON is wanted: no comments, no trailing commas, no duplicate keys");
         if self.path.0.is_empty() { r } else { r.at_key(self.path.to_string()) }
     }
 

@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
                     if root.is_some() {
                         return Err(self
                             .refuse(&span, "a second document begins here")
-                            .hint("a config is one YAML document; take the `---` out"));
+                            .hint("only one YAML document is taken; take the `---` out"));
                     }
                     if explicit {
                         self.at = self.at.max(self.byte(span.end.index()));
@@ -317,7 +317,7 @@ impl<'a> Reader<'a> {
                 _ => {
                     return Err(self
                         .refuse(&span, "a key is a list or a mapping")
-                        .hint("keys must be texts, so that config.json can show them"));
+                        .hint("keys must be texts, as in JSON"));
                 }
             };
             self.path.0.push(Step::Key(text.clone()));

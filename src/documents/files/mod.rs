@@ -5,6 +5,20 @@
 //! what was known, [`crate::documents::Document::apply`] replaces it in one step. Only the history is in the
 //! database.
 
+mod document;
+mod event;
+mod keyed;
+mod layout;
+mod lines;
+mod pairs;
+mod state;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+pub use document::FileDocument;
+pub use state::FileState;
+
 use crate::documents::Content;
 use crate::model::{FileId, FileKind, Stamp};
 use crate::store::StoreError;

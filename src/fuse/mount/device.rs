@@ -51,6 +51,25 @@ fn direct(point: &Path, options: &MountOptions) -> Result<OwnedFd, Errno> {
     Ok(device)
 }
 
+/// The request that makes a second descriptor of a connection (linux/fuse.h).
+const CLONE: rustix::ioctl::Opcode = rustix::ioctl::opcode::read::<u32>(229, 0);
+
+/// Whether the connection can have more descriptors, each with a queue of its own for what has
+/// been taken to be answered. Tried, because a session that cannot would end at once: the device
+/// may be closed to us, who were given this descriptor.
+pub(super) fn can_be_cloned(device: &OwnedFd) -> bool {
+    let open = || rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let cloned = open().and_then(|second| {
+        let number = device.as_raw_fd().cast_unsigned();
+        // SAFETY: the request reads one number of a descriptor and keeps nothing of ours.
+        unsafe { rustix::ioctl::ioctl(&second, rustix::ioctl::Setter::<CLONE, u32>::new(number)) }
+    });
+    if let Err(e) = &cloned {
+        log::info!("all event loops share one descriptor: {e}");
+    }
+    cloned.is_ok()
+}
+
 fn by_helper(point: &Path, options: &MountOptions) -> Result<OwnedFd, MountError> {
     let failed = |source| MountError::Failed { point: point.to_owned(), source };
     let mut list = "nosuid,nodev,default_permissions,subtype=instancefs".to_owned();

@@ -17,6 +17,7 @@ use super::FSTYPE;
 use super::adapter::Adapter;
 use super::calls::EVENT_LOOPS;
 use super::detached::detach_descriptors;
+use super::negotiate::Wishes;
 use super::notify::Notifier;
 use super::polls::Polls;
 use super::pool::Pool;
@@ -31,6 +32,11 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Every write fails with `EROFS`.
     pub read_only: bool,
+    /// The kernel reads, writes and maps plain files itself where it can: as root, Linux 6.9 and
+    /// later.
+    pub passthrough: bool,
+    /// The store's file system is itself stacked on others (overlayfs).
+    pub stacked: bool,
     /// The source in `/proc/mounts`: the store's path.
     pub fsname: String,
 }
@@ -116,9 +122,16 @@ impl Mount {
 
         let (stats, pool) = (Arc::new(Stats::default()), Pool::default());
         let polls = Arc::new(Polls::default());
-        let adapter = Adapter::new(layer, Arc::clone(&stats), pool.clone(), Arc::clone(&polls));
+        let wishes = Wishes {
+            passthrough: options.passthrough && rustix::process::geteuid().is_root(),
+            stacked: options.stacked,
+        };
+        let adapter =
+            Adapter::new(layer, Arc::clone(&stats), pool.clone(), Arc::clone(&polls), wishes);
         let mut config = Config::default();
         config.n_threads = Some(EVENT_LOOPS);
+        // Each event loop waits at a queue of its own.
+        config.clone_fd = device::can_be_cloned(&device);
         // Who may come in is checked by the kernel (user_id, allow_other). fuser's own check
         // would refuse a process that has changed its user since it opened a file.
         let acl = SessionACL::All;

@@ -88,7 +88,8 @@ pub(super) fn change(
         rustix::fs::chmod(beneath::proc_path(&*fd), Mode::from_raw_mode(mode & 0o7777))?;
     }
     if let Some(size) = set.size {
-        let _kill = KillingPrivileges::enter(privileged, who);
+        let mode = || beneath::stat_fd(&*fd).map_or(u32::MAX, |st| st.stx_mode.into());
+        let _kill = KillingPrivileges::of_mode(privileged, who, mode);
         let through_handle = handle.map(|f| rustix::fs::ftruncate(f, size));
         match through_handle {
             // Not open for writing: the kernel asks by name (truncate) with another's handle.

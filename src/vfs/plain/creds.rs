@@ -8,39 +8,62 @@
 //! and need not: without privilege the store's file system does the same by itself.
 
 use std::cell::Cell;
+use std::fs::File;
 use std::marker::PhantomData;
 
 use rustix::fs::Mode;
+use rustix::process::Gid;
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use crate::vfs::Caller;
 
+/// The bits that a write by an ordinary user takes away.
+const SET_IDS: u32 = libc::S_ISUID | libc::S_ISGID;
+
 /// While it lives, this thread makes files as the caller.
 ///
 /// Keeps the daemon's capabilities, `CAP_FSETID` excepted: a caller whose right to the
-/// directory comes from a supplementary group, which FUSE does not tell, must not be refused.
-/// That group is not taken on either, so a file with a setgid bit made in a setgid directory
-/// of such a group loses the bit.
+/// directory comes from a supplementary group or an ACL must not be refused, the kernel has
+/// checked it already.
 pub(super) struct AsCaller {
     before: Option<CapabilitySets>,
+    _groups: Option<Groups>,
     _this_thread: PhantomData<*const ()>,
 }
 
 impl AsCaller {
-    pub(super) fn enter(privileged: bool, who: &Caller) -> AsCaller {
-        let mut guard = AsCaller { before: None, _this_thread: PhantomData };
+    /// For a new file of this mode: one with a setgid bit keeps it only if the caller is in the
+    /// group that it gets, so the supplementary groups are taken on too.
+    pub(super) fn making(privileged: bool, who: &Caller, mode: u32) -> AsCaller {
+        AsCaller::with(privileged, who, mode & libc::S_ISGID != 0)
+    }
+
+    /// With the caller's supplementary groups.
+    pub(super) fn in_groups(privileged: bool, who: &Caller) -> AsCaller {
+        AsCaller::with(privileged, who, true)
+    }
+
+    fn with(privileged: bool, who: &Caller, groups: bool) -> AsCaller {
+        let mut guard = AsCaller { before: None, _groups: None, _this_thread: PhantomData };
         if !privileged || (who.uid == 0 && who.gid == 0) {
             return guard;
         }
         let Ok(before) = rustix::thread::capabilities(None) else { return guard };
+        if groups {
+            guard._groups = Groups::take_on(who);
+        }
         guard.before = Some(before);
         // SAFETY: both change ids of this thread only, and take any number.
         unsafe {
             libc::setfsgid(who.gid);
             libc::setfsuid(who.uid);
         }
-        let kept = CapabilitySets { effective: without_fsetid(before.effective), ..before };
-        if let Err(e) = rustix::thread::set_capabilities(None, kept) {
+        // Root of another group is still root.
+        let effective =
+            if who.uid == 0 { before.effective } else { without_fsetid(before.effective) };
+        if let Err(e) =
+            rustix::thread::set_capabilities(None, CapabilitySets { effective, ..before })
+        {
             log::warn!("capabilities are lost while a file is made: {e}");
         }
         guard
@@ -61,37 +84,68 @@ impl Drop for AsCaller {
     }
 }
 
-/// While it lives, a write or truncation by this thread takes setuid and setgid bits and file
-/// capabilities away, as one by the caller would.
+/// While it lives, a write or truncation by this thread takes setuid and setgid bits away, as
+/// one by the caller would. (File capabilities go with every write.)
 pub(super) struct KillingPrivileges {
-    before: Option<CapabilitySets>,
-    _this_thread: PhantomData<*const ()>,
+    _caller: Option<AsCaller>,
 }
 
 impl KillingPrivileges {
-    pub(super) fn enter(privileged: bool, who: &Caller) -> KillingPrivileges {
-        let mut guard = KillingPrivileges { before: None, _this_thread: PhantomData };
-        if !privileged || who.uid == 0 {
-            return guard;
-        }
-        if let Ok(before) = rustix::thread::capabilities(None) {
-            let kept = CapabilitySets { effective: without_fsetid(before.effective), ..before };
-            if rustix::thread::set_capabilities(None, kept).is_ok() {
-                guard.before = Some(before);
-            }
-        }
-        guard
+    /// `file` is about to be written.
+    pub(super) fn enter(privileged: bool, who: &Caller, file: &File) -> KillingPrivileges {
+        let mode = || rustix::fs::fstat(file).map_or(SET_IDS, |st| st.st_mode);
+        KillingPrivileges::of_mode(privileged, who, mode)
+    }
+
+    /// A file is about to be written whose mode this is.
+    pub(super) fn of_mode(
+        privileged: bool,
+        who: &Caller,
+        mode: impl FnOnce() -> u32,
+    ) -> KillingPrivileges {
+        // Few files have them, so few writes are made with other ids than the daemon's.
+        let there = privileged && who.uid != 0 && mode() & SET_IDS != 0;
+        KillingPrivileges { _caller: there.then(|| AsCaller::in_groups(privileged, who)) }
     }
 }
 
-impl Drop for KillingPrivileges {
-    fn drop(&mut self) {
-        if let Some(before) = self.before
-            && let Err(e) = rustix::thread::set_capabilities(None, before)
-        {
-            log::error!("capabilities are not back: {e}");
+/// While it lives, this thread is in the caller's supplementary groups.
+struct Groups {
+    before: Vec<Gid>,
+}
+
+impl Groups {
+    /// `None` when they are not known: a caller in a foreign pid namespace.
+    fn take_on(who: &Caller) -> Option<Groups> {
+        let groups = groups_of(who.tid)?;
+        let before = rustix::process::getgroups().ok()?;
+        match rustix::thread::set_thread_groups(&groups) {
+            Ok(()) => Some(Groups { before }),
+            Err(e) => {
+                log::warn!("supplementary groups cannot be taken on: {e}");
+                None
+            }
         }
     }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        if let Err(e) = rustix::thread::set_thread_groups(&self.before) {
+            log::error!("supplementary groups are not back: {e}");
+        }
+    }
+}
+
+/// The supplementary groups of a thread that waits for an answer. `status` is one of the few
+/// files in `/proc` that can be read meanwhile (semantics, section 4).
+fn groups_of(tid: u32) -> Option<Vec<Gid>> {
+    if tid == 0 {
+        return None;
+    }
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"))?;
+    line.split_whitespace().map(|gid| gid.parse().ok().map(Gid::from_raw)).collect()
 }
 
 fn without_fsetid(set: CapabilitySet) -> CapabilitySet {

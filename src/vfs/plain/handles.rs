@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -14,8 +14,31 @@ use crate::vfs::{DirEntry, Error, Fh};
 /// An open file.
 pub(super) struct FileHandle {
     pub(super) file: File,
+    /// It was opened for writing.
+    pub(super) writes: bool,
+    /// The kernel may be lent the file.
+    pub(super) lendable: bool,
+    /// The kernel uses the file itself.
+    pub(super) lent: AtomicBool,
     /// Keeps the node's record alive for as long as the handle.
     pub(super) inode: Arc<Inode>,
+}
+
+impl FileHandle {
+    /// The kernel gets the file for itself.
+    pub(super) fn lend(&self) {
+        if !self.lent.swap(true, Ordering::AcqRel) && self.writes {
+            self.inode.direct.lent(&self.file);
+        }
+    }
+}
+
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        if self.writes && *self.lent.get_mut() {
+            self.inode.direct.back();
+        }
+    }
 }
 
 /// An open directory.

@@ -6,6 +6,7 @@ use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, RenameFlags, SeekFrom, Statx};
@@ -18,12 +19,12 @@ use super::{Plain, attr, beneath, dirs, xattr};
 use crate::model::{Clock, Stamp, SystemClock};
 use crate::vfs::layer::Result;
 use crate::vfs::{
-    Attr, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened, Renaming,
-    SetAttr, StatFs, XattrFlags,
+    Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
+    Renaming, SetAttr, StatFs, XattrFlags,
 };
 
-/// How long the kernel may believe an answer: changes behind our back show within it.
-const TTL: Duration = Duration::from_secs(1);
+/// How long the kernel may believe an answer: changes behind our back show within a second.
+pub(super) const TTL: Duration = Duration::from_millis(900);
 
 /// A change this close to its predecessor may carry the same time stamp (the clock of a file
 /// system ticks every 1 to 10 ms), so younger content is not trusted to be the cached one.
@@ -41,29 +42,34 @@ impl Plain {
             node: inode.node,
             generation: inode.generation,
             attr: attr::of(st),
-            attr_ttl: TTL,
+            attr_ttl: self.ttl(),
             // Documents come and go in the root without the kernel's doing; a directory's name
             // is never a document's.
             entry_ttl: if parent == ROOT && inode.kind != FileType::Directory {
                 Duration::ZERO
             } else {
-                TTL
+                self.ttl()
             },
         }
     }
 
-    /// Runs `make`, which makes `name` in `parent` as the caller, and looks it up.
+    fn ttl(&self) -> Duration {
+        if self.strict { Duration::ZERO } else { TTL }
+    }
+
+    /// Runs `make`, which makes `name` in `parent` with `mode` as the caller, and looks it up.
     fn making(
         &self,
         who: &Caller,
         parent: Node,
         name: &OsStr,
+        mode: u32,
         make: impl FnOnce(&OwnedFd, &OsStr) -> std::result::Result<(), Errno>,
     ) -> Result<Entry> {
         let name = beneath::component(name)?;
         let (dir, fd) = self.dir(parent)?;
         {
-            let _caller = AsCaller::enter(self.privileged, who);
+            let _caller = AsCaller::making(self.privileged, who, mode);
             make(&fd, name)?;
         }
         let (inode, st) = self.nodes.look_up(&dir, name)?;
@@ -72,19 +78,24 @@ impl Plain {
 
     /// Takes an opened file in. The kernel's pages stay valid if the content is the one that
     /// they were read from.
-    fn opened(&self, inode: Arc<Inode>, file: File, truncated: bool) -> Result<Opened> {
+    fn opened(&self, inode: Arc<Inode>, file: File, flags: i32, fresh: bool) -> Result<Opened> {
+        let truncated = fresh || flags & libc::O_TRUNC != 0;
+        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
         let st = beneath::stat_fd(&file)?;
         let now = (attr::mtime(&st), attr::ctime(&st), st.stx_size);
         let settled = attr::ctime(&st) < Stamp(SystemClock.now().0 - TICK);
         let known = settled && !truncated;
         let before = std::mem::replace(&mut *inode.cached.lock(), known.then_some(now));
-        let fh = self.handles.add_file(FileHandle { file, inode });
-        let keep_cache = known && before == Some(now);
-        Ok(Opened { fh, direct_io: false, keep_cache, cache_dir: false })
+        // Bits that a write takes away only from some callers need our looking at each write.
+        let lendable = u32::from(st.stx_mode) & (libc::S_ISUID | libc::S_ISGID) == 0;
+        let lent = AtomicBool::new(false);
+        let fh = self.handles.add_file(FileHandle { file, writes, lendable, lent, inode });
+        let keep_cache = known && !self.strict && before == Some(now);
+        Ok(Opened { fh, direct_io: self.strict, keep_cache, cache_dir: false })
     }
 
     fn fresh(&self, inode: &Arc<Inode>) -> Result<(Attr, Duration)> {
-        Ok((attr::of(&beneath::stat_fd(&*inode.fd()?)?), TTL))
+        Ok((attr::of(&beneath::stat_fd(&*inode.fd()?)?), self.ttl()))
     }
 }
 
@@ -101,7 +112,7 @@ impl Layer for Plain {
 
     fn getattr(&self, _who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
         if let Some(handle) = fh.and_then(|fh| self.handles.file(fh).ok()) {
-            return Ok((attr::of(&beneath::stat_fd(&handle.file)?), TTL));
+            return Ok((attr::of(&beneath::stat_fd(&handle.file)?), self.ttl()));
         }
         self.fresh(&self.nodes.get(node)?)
     }
@@ -110,6 +121,7 @@ impl Layer for Plain {
         let inode = self.nodes.get(node)?;
         let handle = set.fh.and_then(|fh| self.handles.file(fh).ok());
         attr::change(&inode, handle.as_ref().map(|h| &h.file), set, self.privileged, who)?;
+        inode.direct.by_us(&*inode.fd()?);
         self.fresh(&inode)
     }
 
@@ -131,7 +143,7 @@ impl Layer for Plain {
     ) -> Result<Entry> {
         let kind = rustix::fs::FileType::from_raw_mode(mode);
         let dev = attr::dev_of(rdev);
-        self.making(who, parent, name, |dir, name| {
+        self.making(who, parent, name, mode, |dir, name| {
             with_umask(mode, umask, |mode| rustix::fs::mknodat(dir, name, kind, mode, dev))
         })
     }
@@ -144,7 +156,7 @@ impl Layer for Plain {
         mode: u32,
         umask: u32,
     ) -> Result<Entry> {
-        self.making(who, parent, name, |dir, name| {
+        self.making(who, parent, name, mode, |dir, name| {
             with_umask(mode, umask, |mode| rustix::fs::mkdirat(dir, name, mode))
         })
     }
@@ -161,7 +173,7 @@ impl Layer for Plain {
     }
 
     fn symlink(&self, who: &Caller, parent: Node, name: &OsStr, target: &OsStr) -> Result<Entry> {
-        self.making(who, parent, name, |dir, name| rustix::fs::symlinkat(target, dir, name))
+        self.making(who, parent, name, 0, |dir, name| rustix::fs::symlinkat(target, dir, name))
     }
 
     fn rename(
@@ -215,11 +227,13 @@ impl Layer for Plain {
         }
         let truncate = flags & libc::O_TRUNC != 0;
         let passed = OFlags::from_bits_retain((flags & PASSED_ON) as u32);
+        let path = inode.fd()?;
         let fd = {
-            let _kill = truncate.then(|| KillingPrivileges::enter(self.privileged, who));
-            beneath::reopen(&*inode.fd()?, passed)?
+            let mode = || beneath::stat_fd(&*path).map_or(u32::MAX, |st| st.stx_mode.into());
+            let _kill = truncate.then(|| KillingPrivileges::of_mode(self.privileged, who, mode));
+            beneath::reopen(&*path, passed)?
         };
-        self.opened(inode, File::from(fd), truncate)
+        self.opened(inode, File::from(fd), flags, false)
     }
 
     fn create(
@@ -237,7 +251,7 @@ impl Layer for Plain {
         // Not blocking: the name may be a FIFO by now.
         let passed = OFlags::from_bits_retain(passed) | OFlags::NONBLOCK;
         let file = {
-            let _caller = AsCaller::enter(self.privileged, who);
+            let _caller = AsCaller::making(self.privileged, who, mode);
             with_umask(mode, umask, |mode| beneath::open_child(&*dir_fd, name, passed, mode))?
         };
         let st = beneath::stat_fd(&file)?;
@@ -247,7 +261,7 @@ impl Layer for Plain {
         let path = beneath::reopen(&file, OFlags::PATH)?;
         let inode = self.nodes.enter(&st, path, &dir, name);
         let entry = self.entry(parent, &inode, &st);
-        match self.opened(Arc::clone(&inode), File::from(file), true) {
+        match self.opened(Arc::clone(&inode), File::from(file), flags, true) {
             Ok(opened) => Ok(Created { entry, opened }),
             Err(e) => {
                 self.nodes.forget(inode.node, 1);
@@ -283,7 +297,7 @@ impl Layer for Plain {
         flags: i32,
     ) -> Result<u32> {
         let handle = self.handles.file(fh)?;
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &handle.file);
         // The kernel's offset for an append is the size that it believes; the store's is true.
         let append = flags & libc::O_APPEND != 0;
         let how = if append { ReadWriteFlags::APPEND } else { ReadWriteFlags::empty() };
@@ -298,7 +312,14 @@ impl Layer for Plain {
                 Err(e) => return Err(e.into()),
             }
         }
+        handle.inode.direct.by_us(&handle.file);
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
+    }
+
+    fn backing(&self, _who: &Caller, _node: Node, fh: Fh, _flags: i32) -> Option<Backing> {
+        let handle = self.handles.file(fh).ok()?;
+        handle.lend();
+        Some(Backing { wanted: handle.lendable, file: handle })
     }
 
     fn flush(&self, _who: &Caller, _node: Node, _fh: Fh) -> Result<()> {
@@ -354,17 +375,25 @@ impl Layer for Plain {
 
     fn setxattr(
         &self,
-        _who: &Caller,
+        who: &Caller,
         node: Node,
         name: &OsStr,
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
+        // Setting an ACL is like chmod: a setgid bit stays only if the caller is in the group.
+        let acl = xattr::is_acl(name);
+        let _caller = acl.then(|| AsCaller::in_groups(self.privileged, who));
         Ok(xattr::set(&*self.nodes.get(node)?.fd()?, name, value, flags)?)
     }
 
     fn getxattr(&self, _who: &Caller, node: Node, name: &OsStr) -> Result<Vec<u8>> {
-        Ok(xattr::get(&*self.nodes.get(node)?.fd()?, name)?)
+        match xattr::get(&*self.nodes.get(node)?.fd()?, name) {
+            // The kernel asks for the ACL when it checks a permission, and then any other error
+            // than "there is none" would be what the caller gets.
+            Err(Errno::OPNOTSUPP) if xattr::is_acl(name) => Err(Error::NoAttribute),
+            done => Ok(done?),
+        }
     }
 
     fn listxattr(&self, _who: &Caller, node: Node) -> Result<Vec<u8>> {
@@ -385,9 +414,11 @@ impl Layer for Plain {
         mode: i32,
     ) -> Result<()> {
         let handle = self.handles.file(fh)?;
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &handle.file);
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        Ok(rustix::fs::fallocate(&handle.file, mode, offset, length)?)
+        let done = rustix::fs::fallocate(&handle.file, mode, offset, length);
+        handle.inode.direct.by_us(&handle.file);
+        Ok(done?)
     }
 
     fn lseek(&self, _who: &Caller, _node: Node, fh: Fh, offset: i64, whence: i32) -> Result<i64> {
@@ -415,7 +446,7 @@ impl Layer for Plain {
         length: u64,
     ) -> Result<u32> {
         let (from, to) = (self.handles.file(fh_in)?, self.handles.file(fh_out)?);
-        let _kill = KillingPrivileges::enter(self.privileged, who);
+        let _kill = KillingPrivileges::enter(self.privileged, who, &to.file);
         // The answer has 32 bits.
         let length = usize::try_from(length.min(1 << 30)).unwrap_or(1 << 30);
         let n = rustix::fs::copy_file_range(
@@ -425,6 +456,7 @@ impl Layer for Plain {
             Some(&mut offset_out),
             length,
         )?;
+        to.inode.direct.by_us(&to.file);
         Ok(u32::try_from(n).unwrap_or(u32::MAX))
     }
 }

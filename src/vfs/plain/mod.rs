@@ -15,6 +15,7 @@
 mod attr;
 mod beneath;
 mod creds;
+mod direct;
 mod dirs;
 mod handles;
 mod layer;
@@ -52,6 +53,8 @@ pub struct Plain {
     handles: Handles,
     /// The daemon is root: files are made as the caller.
     privileged: bool,
+    /// The kernel believes no answer for longer than it takes to use it.
+    strict: bool,
 }
 
 impl Plain {
@@ -79,7 +82,15 @@ impl Plain {
             nodes: Nodes::new(root, budget)?,
             handles: Handles::default(),
             privileged: rustix::process::geteuid().is_root(),
+            strict: false,
         })
+    }
+
+    /// The same; `strict`: changes behind our back show at once instead of within a second.
+    #[must_use]
+    pub fn strict(mut self, strict: bool) -> Plain {
+        self.strict = strict;
+        self
     }
 
     /// A descriptor (`O_PATH`) of the store's directory.

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -17,6 +18,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
+use super::direct::Direct;
 use super::{attr, beneath};
 use crate::model::Stamp;
 use crate::vfs::{FileType, Node};
@@ -70,6 +72,8 @@ pub(super) struct Inode {
     spot: Mutex<Spot>,
     /// The content that the kernel's page cache was filled from, if that is certain.
     pub(super) cached: Mutex<Option<Fingerprint>>,
+    /// What the kernel has written without asking.
+    pub(super) direct: Direct,
     shared: Arc<Shared>,
 }
 
@@ -163,6 +167,29 @@ impl Inode {
         Ok(fd)
     }
 
+    /// Where it was last seen, relative to the root; `None` when that leads nowhere.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let (mut names, mut next) = (Vec::new(), None);
+        for _ in 0..MAX_DEPTH {
+            let parent = {
+                let inode: &Inode = next.as_deref().unwrap_or(self);
+                if inode.node == ROOT {
+                    return Some(names.iter().rev().collect());
+                }
+                let spot = inode.spot.lock();
+                names.push(spot.name.clone());
+                spot.parent.clone()
+            };
+            next = Some(parent?);
+        }
+        None
+    }
+
+    /// Whether the kernel has written since the last question.
+    pub(super) fn written_directly(self: &Arc<Inode>) -> bool {
+        self.direct.any() && self.fd().is_ok_and(|fd| self.direct.written(&*fd))
+    }
+
     /// Keeps the descriptor open from now on: the name is about to go.
     fn pin(self: &Arc<Inode>) {
         if let Ok(fd) = self.fd() {
@@ -223,6 +250,7 @@ impl Nodes {
                 used: true,
             }),
             cached: Mutex::default(),
+            direct: Direct::default(),
             shared: Arc::clone(&shared),
         });
         let maps = Maps { made_up: FIRST_MADE_UP, ..Maps::default() };
@@ -302,6 +330,7 @@ impl Nodes {
                 used: true,
             }),
             cached: Mutex::default(),
+            direct: Direct::default(),
             shared: Arc::clone(&self.shared),
         });
         maps.by_node.insert(node, Arc::clone(&inode));

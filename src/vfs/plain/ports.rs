@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-
-use rustix::fs::OFlags;
+use std::path::PathBuf;
 
 use super::Plain;
+use crate::vfs::owned::FileId;
 use crate::vfs::ports::PlainFiles;
 use crate::vfs::{Attr, Fh, Node, Result};
 
@@ -29,19 +29,28 @@ impl PlainFiles for Plain {
 
     fn handles_of(&self, ino: u64) -> Vec<Fh> {
         let mut handles = Plain::handles_of(self, ino);
-        handles.retain(|fh| self.may_write(*fh));
+        handles.retain(|fh| PlainFiles::may_write(self, *fh));
         handles
+    }
+
+    fn id_of(&self, node: Node) -> Option<FileId> {
+        let key = self.nodes.get(node).ok()?.key;
+        Some(FileId { ino: key.ino, born: key.born })
+    }
+
+    fn path_of(&self, node: Node) -> Option<PathBuf> {
+        self.nodes.get(node).ok()?.path()
+    }
+
+    fn may_write(&self, fh: Fh) -> bool {
+        self.handles.file(fh).is_ok_and(|handle| handle.writes)
+    }
+
+    fn written_directly(&self, node: Node) -> bool {
+        self.nodes.get(node).is_ok_and(|inode| inode.written_directly())
     }
 
     fn root_fd(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
-    }
-}
-
-impl Plain {
-    fn may_write(&self, fh: Fh) -> bool {
-        let Ok(handle) = self.handles.file(fh) else { return false };
-        rustix::fs::fcntl_getfl(&handle.file)
-            .is_ok_and(|flags| flags.intersects(OFlags::WRONLY | OFlags::RDWR))
     }
 }

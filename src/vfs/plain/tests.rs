@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::layer::TTL;
 use super::{FIRST_NODE, HANDLE_LIMIT, Plain};
 use crate::model::Stamp;
 use crate::vfs::layer::Result;
@@ -97,10 +98,10 @@ fn create_write_read_and_look_up() {
     assert!(matches!(f.plain.read(&f.me, node, fh, 0, 1), Err(Error::BadHandle)));
 
     let dir = f.mkdir(ROOT, "d");
-    assert_eq!(f.look(ROOT, "d").unwrap().entry_ttl, Duration::from_secs(1));
+    assert_eq!(f.look(ROOT, "d").unwrap().entry_ttl, TTL);
     let (below, _) = f.create(dir, "b");
     let entry = f.look(dir, "b").unwrap();
-    assert_eq!((entry.node, entry.entry_ttl), (below, Duration::from_secs(1)));
+    assert_eq!((entry.node, entry.entry_ttl), (below, TTL));
     assert_eq!(errno(f.look(dir, "none")), Errno::NOENT);
 }
 

@@ -1,6 +1,7 @@
 //! Extended attributes, passed through.
 
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::XattrFlags as Flags;
 use rustix::io::Errno;
@@ -8,6 +9,11 @@ use rustix::io::Errno;
 use super::beneath::proc_path;
 use super::nodes::PathFd;
 use crate::vfs::XattrFlags;
+
+/// Whether it is an access control list.
+pub(super) fn is_acl(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b"system.posix_acl_")
+}
 
 /// The value of an attribute.
 pub(super) fn get(fd: &PathFd, name: &OsStr) -> Result<Vec<u8>, Errno> {
