@@ -11,6 +11,7 @@ mod history;
 mod koan;
 mod koan_export;
 mod koan_locks;
+mod koan_odd;
 mod koan_rows;
 mod leases;
 mod leaving;
