@@ -15,6 +15,7 @@
 
 mod adopted;
 mod attrs;
+pub mod both;
 mod commit;
 mod guards;
 mod handle;
