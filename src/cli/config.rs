@@ -174,7 +174,7 @@ pub fn run(args: &Config, instance: Option<&Path>) -> Result<()> {
             exit => exit,
         };
         let message = match failure.hint {
-            Some(hint) => format!("{} ({hint})", failure.message),
+            Some(hint) => format!("{}; {hint}", failure.message),
             None => failure.message,
         };
         Failure { exit, message, hint: None }

@@ -13,6 +13,7 @@ pub mod config;
 mod content;
 pub mod files;
 pub mod live;
+pub mod managed;
 pub mod missions;
 pub mod quarantine;
 pub mod settings;

@@ -50,6 +50,10 @@ pub trait Documents: Send + Sync {
         text: &[u8],
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
+    /// The managed files that have a history, by path, also those that are gone.
+    fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 impl Documents for Live {

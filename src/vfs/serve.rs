@@ -11,6 +11,7 @@ use super::layer::{
 use super::own_dir;
 use super::past::Past;
 use super::renaming::At;
+use super::tables;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
 
 fn is_own(fh: Fh) -> bool {
@@ -32,7 +33,7 @@ impl Layer for Tree {
                 Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
             }
             Place::Link(link) => Ok(self.link_entry(link)),
-            Place::OwnDir => self.own_entry(own_dir::DIR),
+            Place::OwnDir => self.own_entry(self.view_named(name).unwrap_or(own_dir::DIR)),
             Place::Private => Err(Error::NotFound),
             Place::Plain => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
@@ -45,7 +46,7 @@ impl Layer for Tree {
     }
 
     fn forget(&self, node: Node, count: u64) {
-        if node >= FIRST_PLAIN && !own_dir::is_own(node) {
+        if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node) {
             self.plain.forget(node, count);
         }
     }
@@ -134,7 +135,7 @@ impl Layer for Tree {
         match self.place(parent, name) {
             Place::Document(view) => self.unlink_document(who, view),
             Place::Link(_) => Err(Error::NotPermitted),
-            Place::OwnDir => Err(Error::IsDirectory),
+            Place::OwnDir => Err(self.own_unlink(name)),
             Place::Private => Err(Error::NotFound),
             Place::Plain => self.owned_unlink(who, parent, name),
         }
@@ -328,6 +329,7 @@ impl Layer for Tree {
     fn opendir(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
         match node {
             ROOT | own_dir::DIR => self.list_open(who, node, flags),
+            _ if tables::is_dir(node) => self.list_open(who, node, flags),
             _ if Past::of(node).is_some_and(|p| p.kind() == FileType::Directory) => {
                 self.list_open(who, node, flags)
             }
@@ -420,6 +422,7 @@ impl Layer for Tree {
     fn access(&self, who: &Caller, node: Node, mask: i32) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.access(who, node, mask),
+            Fixed::Own if mask & libc::W_OK != 0 => Err(Error::ReadOnly),
             Fixed::Document(view) if mask & libc::W_OK != 0 && view.read_only() => {
                 Err(Error::ReadOnly)
             }

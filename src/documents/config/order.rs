@@ -12,8 +12,9 @@ use super::save::{self, Rules};
 use super::state::ConfigState;
 use super::tree::{Form, read, text_of};
 use super::{ConfigDocument, version};
+use crate::documents::live::{Live, SaveError, Saved};
 use crate::documents::{Plan, State};
-use crate::model::{Reason, Refusal};
+use crate::model::{Actor, DocId, Reason, Refusal};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +89,25 @@ pub fn check_text(bytes: Vec<u8>) -> Result<String, Refusal> {
 }
 
 impl ConfigDocument {
+    /// Carries an order out in one transaction: nobody's change can come between the look at
+    /// the hash and the write. Answers with what [`ConfigDocument::order`] says, too.
+    ///
+    /// Errors: as [`ConfigDocument::order`] and [`Live::save`]; nothing was changed.
+    pub fn carry_out(
+        &self,
+        live: &Live,
+        order: &Order,
+        actor: &Actor,
+    ) -> Result<(Saved, Vec<String>), SaveError> {
+        let mut notes = Vec::new();
+        let saved = live.change(DocId::Config, actor, |current, _| {
+            let (plan, told) = self.order(order, current)?;
+            notes = told;
+            Ok(plan)
+        })?;
+        Ok((saved, notes))
+    }
+
     /// Plans an order on the current version, and says what its giver should know, one line
     /// each. `current` has to be the version that is current in the transaction.
     ///
@@ -140,16 +160,19 @@ fn keyed(
     }
 }
 
-/// JSON when it is that, else YAML; what begins like JSON is meant as such, unless the stored
-/// text is YAML, where flow style begins in the same way.
+/// JSON when it is that, else YAML; what begins like JSON is meant as such and held to it, unless
+/// the stored text is YAML in flow style, which begins in the same way.
 fn form_of(text: &str, current: &ConfigState) -> Form {
-    let starts = text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
+    let flow =
+        |text: &str| text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
     if read(Form::Json, text).is_ok() {
         return Form::Json;
     }
-    let source = current.source().map(|(form, _)| form);
-    let flow = starts && source == Some(Form::Yaml) && read(Form::Yaml, text).is_ok();
-    if starts && !flow { Form::Json } else { Form::Yaml }
+    match current.source() {
+        Some((Form::Yaml, source)) if flow(source) => Form::Yaml,
+        _ if flow(text) => Form::Json,
+        _ => Form::Yaml,
+    }
 }
 
 /// What a whole text does not do although it says so.
