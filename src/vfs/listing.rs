@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use super::layer::{Caller, DirEntry, Fh, FileType, Node, Opened, Result};
 use super::own_dir;
 use super::past::Past;
+use super::tables;
 use super::tree::{LINKS, Place, ROOT, Tree};
 use crate::model::View;
 
@@ -43,6 +44,9 @@ impl Tree {
             }
             (dir.node, dir.plain)
         };
+        if tables::is_table(node) {
+            return self.view_entries(node, fh, offset);
+        }
         if let Some(past) = Past::of(node) {
             return self.past_entries(past, offset);
         }
@@ -62,6 +66,7 @@ impl Tree {
     }
 
     pub(super) fn list_close(&self, fh: Fh) {
+        self.tables.close_list(fh);
         let dir = self.dirs.lock().remove(&fh);
         if let Some(plain) = dir.and_then(|d| d.plain) {
             self.plain.releasedir(ROOT, plain);
@@ -99,6 +104,9 @@ impl Tree {
             if self.shows(view, &version, who) {
                 add(self.names.ino(view), FileType::Regular, view.name().into());
             }
+        }
+        for view in self.views_shown() {
+            add(view.ino, view.kind, view.name);
         }
         for entry in rest {
             match self.fixed_place(ROOT, &entry.name) {

@@ -11,7 +11,8 @@
 //! * `owned`: files that belong to processes (markers and leases);
 //! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
-//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
+//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show;
+//! * `tables`: rows of other programs' databases as files.
 
 mod adopted;
 mod attrs;
@@ -41,6 +42,7 @@ pub mod rescue;
 pub mod seen;
 mod serve;
 mod sources;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tree;

@@ -12,6 +12,7 @@ use super::managed::{self, Fits};
 use super::own_dir;
 use super::past::Past;
 use super::renaming::At;
+use super::tables;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
 use crate::model::View;
 
@@ -27,7 +28,7 @@ impl Layer for Tree {
         match self.place(parent, name) {
             Place::Document(view) => self.doc_lookup(who, view),
             Place::Link(link) => Ok(self.link_entry(link)),
-            Place::OwnDir => self.own_entry(own_dir::DIR),
+            Place::OwnDir => self.own_entry(self.view_named(name).unwrap_or(own_dir::DIR)),
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, attr)) => Ok(self.file_entry(file, parent, name, &attr)),
             Place::Ruled(Fits::Free) => Err(Error::NotFound),
@@ -47,7 +48,8 @@ impl Layer for Tree {
     fn forget(&self, node: Node, count: u64) {
         if let Some(file) = managed::file_of(node) {
             self.files.forget(file, count);
-        } else if node >= FIRST_PLAIN && !own_dir::is_own(node) {
+        } else if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node)
+        {
             self.plain.forget(node, count);
         }
     }
@@ -127,7 +129,7 @@ impl Layer for Tree {
         match self.place(parent, name) {
             Place::Document(view) => self.unlink_document(who, view),
             Place::Link(_) => Err(Error::NotPermitted),
-            Place::OwnDir => Err(Error::IsDirectory),
+            Place::OwnDir => Err(self.own_unlink(name)),
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
             Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
@@ -320,6 +322,7 @@ impl Layer for Tree {
     fn opendir(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
         match node {
             ROOT | own_dir::DIR => self.list_open(who, node, flags),
+            _ if tables::is_dir(node) => self.list_open(who, node, flags),
             _ if Past::of(node).is_some_and(|p| p.kind() == FileType::Directory) => {
                 self.list_open(who, node, flags)
             }
@@ -417,6 +420,7 @@ impl Layer for Tree {
     fn access(&self, who: &Caller, node: Node, mask: i32) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.access(who, node, mask),
+            Fixed::Own if mask & libc::W_OK != 0 => Err(Error::ReadOnly),
             Fixed::Document(view) if mask & libc::W_OK != 0 && view.read_only() => {
                 Err(Error::ReadOnly)
             }

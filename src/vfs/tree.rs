@@ -40,7 +40,10 @@ const FIRST_DOCUMENT: Node = 16;
 const FIRST_LINK: Node = 32;
 
 /// Names shown as symlinks into the store, so that every process locks and maps the same inode.
-pub const LINKS: [&str; 2] = ["missions.db", "missions.lock"];
+pub const LINKS: [&str; 5] =
+    ["missions.db", "missions.lock", "sessions.sqlite", "tasks.sqlite", "memory.sqlite"];
+/// The one of them that is no database.
+const LOCK: &str = LINKS[1];
 /// What SQLite keeps beside a database; not shown.
 const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// The hidden directory, and the beginning of the names of our own files in the store.
@@ -109,6 +112,7 @@ pub struct Tree {
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
     pub(super) texts: Mutex<HashMap<Fh, Arc<[u8]>>>,
     pub(super) past_sizes: super::past::Sizes,
+    pub(super) tables: super::tables::Tables,
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
@@ -127,7 +131,7 @@ pub(super) enum Place {
     Document(View),
     /// A symlink into the store, by its place in [`LINKS`].
     Link(usize),
-    /// `.instancefs`.
+    /// `.instancefs`, or a view of rows.
     OwnDir,
     /// A file of the store that is not shown.
     Private,
@@ -144,7 +148,7 @@ pub(super) enum Fixed {
     Document(View),
     /// A symlink into the store.
     Link(usize),
-    /// `.instancefs` and what is in it.
+    /// `.instancefs` and what is in it, and the views of rows.
     Own,
     /// The root or a plain node.
     Plain,
@@ -164,6 +168,7 @@ impl Tree {
             procs: parts.processes,
             memory: parts.memory,
             clock: parts.clock,
+            tables: super::tables::Tables::new(&options.store),
             options,
             names,
             absences: Absences::default(),
@@ -252,6 +257,7 @@ impl Tree {
         };
         if due {
             self.procs.tick();
+            self.tables.rest();
         }
     }
 
@@ -275,12 +281,13 @@ impl Tree {
         if let Some(link) = LINKS.iter().position(|l| l.as_bytes() == bytes) {
             return Place::Link(link);
         }
-        if bytes == OWN_DIR.as_bytes() {
+        if bytes == OWN_DIR.as_bytes() || self.view_named(name).is_some() {
             return Place::OwnDir;
         }
         let sidecar = SIDECARS
             .iter()
-            .any(|s| bytes.strip_suffix(s.as_bytes()).is_some_and(|b| b == LINKS[0].as_bytes()));
+            .filter_map(|s| bytes.strip_suffix(s.as_bytes()))
+            .any(|b| b != LOCK.as_bytes() && LINKS.iter().any(|l| l.as_bytes() == b));
         if sidecar || bytes.starts_with(OWN_DIR.as_bytes()) {
             return Place::Private;
         }
@@ -371,7 +378,7 @@ impl Tree {
     pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
         use rustix::fs::{FlockOperation, Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(fd) = rustix::fs::openat(self.root(), LINKS[1], flags, Mode::empty()) else {
+        let Ok(fd) = rustix::fs::openat(self.root(), LOCK, flags, Mode::empty()) else {
             return false;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {

@@ -451,6 +451,7 @@ impl Tree {
     /// they close is committed as long as the daemon lives.
     pub fn shutdown(&self) {
         self.closing.store(true, Ordering::Release);
+        self.tables.close();
         let handles: Vec<_> = self.handles.read().values().cloned().collect();
         for h in &handles {
             // Whoever wrote before has let go of the state; whoever comes later is told.
