@@ -110,7 +110,7 @@ Examples:
   instancefs config set limits.day 5
   instancefs config set 'hosts.\"a.b\".port' 8080
   instancefs config set build 012 --string
-  instancefs config set offset -- -5
+  instancefs config set flag -- -x
   instancefs config set - < config.json
   instancefs config set - --expect-sha256 \"$sha\" < new.json")]
 struct Set {

@@ -15,8 +15,8 @@ use crate::documents::config::{ConfigDocument, Order, source_sha256};
 use crate::documents::live::{Live, SaveError};
 use crate::model::{Actor, Reason, Via};
 
-/// How long the daemon may take to commit.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the daemon may take to commit: the largest config has hundreds of thousands of keys.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long other commands may hold the store, one after the other.
 const TURN: Duration = Duration::from_secs(60);
 /// How long one of them is waited for before the daemon is looked for again: it may have begun

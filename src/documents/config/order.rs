@@ -3,6 +3,8 @@
 //! An order is planned inside the transaction, on the version that is current then: its writer
 //! has seen exactly that. With a hash, that is the version of the hash, or nothing happens.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -100,8 +102,16 @@ impl ConfigDocument {
         actor: &Actor,
     ) -> Result<(Saved, Vec<String>), SaveError> {
         let mut notes = Vec::new();
+        // A large text is read and compared while nobody waits for the write lock; that counts
+        // if the same version is current when it is ours.
+        let early = live.current(DocId::Config)?;
+        let planned = self.order(order, &early.state);
         let saved = live.change(DocId::Config, actor, |current, _| {
-            let (plan, told) = self.order(order, current)?;
+            expect(order, current)?;
+            let (plan, told) = match Arc::ptr_eq(current, &early.state) {
+                true => planned?,
+                false => self.order(order, current)?,
+            };
             notes = told;
             Ok(plan)
         })?;
@@ -115,9 +125,7 @@ impl ConfigDocument {
     /// then; why a save of that text would be refused; there is no such key to take out;
     /// something is in the way of the key.
     pub fn order(&self, order: &Order, current: &State) -> Result<(Plan, Vec<String>), Refusal> {
-        if order.expect_sha256.is_some_and(|hash| hash != source_sha256(current)) {
-            return Err(Refusal::new(Reason::Expectation, "config changed since it was read"));
-        }
+        expect(order, current)?;
         let schema = self.schema_now();
         let mut rules = self.rules(schema.as_deref());
         rules.version_limit = order.version_limit.or(rules.version_limit);
@@ -131,10 +139,18 @@ impl ConfigDocument {
                 let seen = if *merge { None } else { Some(current) };
                 let form = form_of(text, ConfigState::of(current));
                 let plan = save::whole(form, seen, text.as_bytes(), current, &rules)?;
-                let wrote = read(form, text)?.value;
-                Ok((plan, notes(&wrote, current, !merge && rules.unsaid_is_older)))
+                let unsaid_is_older = !merge && rules.unsaid_is_older;
+                let notes = notes(&plan.believed, current, unsaid_is_older);
+                Ok((plan, notes))
             }
         }
+    }
+}
+
+fn expect(order: &Order, current: &State) -> Result<(), Refusal> {
+    match order.expect_sha256.is_none_or(|hash| hash == source_sha256(current)) {
+        true => Ok(()),
+        false => Err(Refusal::new(Reason::Expectation, "config changed since it was read")),
     }
 }
 
@@ -165,21 +181,18 @@ fn keyed(
 fn form_of(text: &str, current: &ConfigState) -> Form {
     let flow =
         |text: &str| text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
-    if read(Form::Json, text).is_ok() {
-        return Form::Json;
-    }
     match current.source() {
-        Some((Form::Yaml, source)) if flow(source) => Form::Yaml,
-        _ if flow(text) => Form::Json,
-        _ => Form::Yaml,
+        _ if !flow(text) => Form::Yaml,
+        Some((Form::Yaml, source)) if flow(source) && read(Form::Json, text).is_err() => Form::Yaml,
+        _ => Form::Json,
     }
 }
 
 /// What a whole text does not do although it says so.
-fn notes(wrote: &super::Value, current: &State, unsaid_is_older: bool) -> Vec<String> {
-    let Some(now) = ConfigState::of(current).value() else { return Vec::new() };
-    let Some(stored) = version::of(now) else { return Vec::new() };
-    match version::of(wrote) {
+fn notes(wrote: &State, current: &State, unsaid_is_older: bool) -> Vec<String> {
+    let version = |state: &State| ConfigState::of(state).value().and_then(version::of);
+    let Some(stored) = version(current) else { return Vec::new() };
+    match version(wrote) {
         Some(v) if v < stored => vec![format!(
             "version {v} is older than the stored {stored}, which stays, as do the keys that are \
              not in the text"
