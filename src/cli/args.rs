@@ -72,6 +72,8 @@ pub enum Command {
     Blame(Blame),
     /// Say whether a file could be saved as a document, and if not, why
     Check(Check),
+    /// Say which files are documents, managed or plain, and why
+    Kinds(super::kinds::Kinds),
     /// Wait for the next version of a document
     Wait(Wait),
     /// Print every revision when it is made

@@ -87,13 +87,14 @@ impl Tree {
             }
         };
         let mut offset = 0;
-        let mut rest = Vec::new();
+        let mut rest: Vec<DirEntry> = Vec::new();
         loop {
             let page = self.plain.readdir(who, ROOT, plain, offset)?;
             let Some(last) = page.last() else { break };
             offset = last.next;
             rest.extend(page);
         }
+        self.number_entries(ROOT, &mut rest);
         let rest = self.owned_listed(ROOT, rest);
         for dots in rest.iter().filter(|e| e.name == "." || e.name == "..") {
             add(dots.ino, dots.kind, dots.name.clone());
@@ -108,8 +109,8 @@ impl Tree {
             add(view.ino, view.kind, view.name);
         }
         for entry in rest {
-            match self.place(ROOT, &entry.name) {
-                Place::Plain => add(entry.ino, entry.kind, entry.name),
+            match self.fixed_place(ROOT, &entry.name) {
+                Place::Plain | Place::Ruled(_) => add(entry.ino, entry.kind, entry.name),
                 Place::Link(link) => {
                     add(self.link_attr(link).ino, FileType::Symlink, LINKS[link].into());
                 }

@@ -7,6 +7,7 @@
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
 //! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
+//! * `managed`: documents that are files of the store;
 //! * `owned`: files that belong to processes (markers and leases);
 //! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
@@ -15,12 +16,14 @@
 
 mod adopted;
 mod attrs;
+pub mod both;
 mod commit;
 mod guards;
 mod handle;
 mod hidden;
 pub mod layer;
 mod listing;
+mod managed;
 mod marks;
 pub mod mountinfo;
 mod news;

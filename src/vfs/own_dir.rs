@@ -29,7 +29,8 @@ ordinary file.
 status.json here tells the state of the mount; `instancefs status` prints it.
 
 history/missions.md/000012.md is missions.md as it was in revision 12. `instancefs log`
-says who made it, and `instancefs restore missions.md@12` goes back to it.
+says who made it, and `instancefs restore missions.md@12` goes back to it. Managed files
+are there by their path: history/memory/notes.md/000013.md.
 ";
 
 /// Whether the node belongs to the directory, or to the views of rows, which are as read-only.

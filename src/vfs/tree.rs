@@ -17,6 +17,7 @@ use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
+use super::managed::{self, Files, Fits};
 use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
 use super::processes::{ProcId, Process, Processes};
@@ -25,6 +26,7 @@ use super::rescue::Rescue;
 use super::seen::Seen;
 use super::sources::Sources;
 use crate::documents::Version;
+use crate::documents::files::Rules;
 use crate::model::{Clock, Stamp, View};
 
 /// The root directory.
@@ -83,6 +85,8 @@ pub struct Parts {
     pub memory: Arc<dyn Memory>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Which files are managed; `None`: none is.
+    pub rules: Option<Arc<dyn Rules>>,
 }
 
 /// Renders `.instancefs/status.json`.
@@ -98,6 +102,7 @@ pub struct Tree {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
     pub(super) names: Names,
+    pub(super) files: Files,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
     pub(super) sources: Sources,
@@ -130,6 +135,8 @@ pub(super) enum Place {
     OwnDir,
     /// A file of the store that is not shown.
     Private,
+    /// A name that fits a rule for managed files.
+    Ruled(Fits),
     /// Anything else.
     Plain,
 }
@@ -152,7 +159,9 @@ impl Tree {
     /// and modes; fails when the store does.
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
+        let files = Files::new(parts.rules, parts.memory.clone())?;
         let tree = Tree {
+            files,
             started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
@@ -203,6 +212,9 @@ impl Tree {
 
     /// The node of a document's name, for notifications.
     pub fn node_of(view: View) -> Node {
+        if let View::File(file) = view {
+            return managed::node_of(file);
+        }
         FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
     }
 
@@ -249,8 +261,16 @@ impl Tree {
         }
     }
 
-    /// What a name means.
+    /// What a name means. Of a name that fits a rule the store's file is looked at.
     pub(super) fn place(&self, parent: Node, name: &OsStr) -> Place {
+        match self.fixed_place(parent, name) {
+            Place::Plain => self.fits(parent, name).map_or(Place::Plain, Place::Ruled),
+            place => place,
+        }
+    }
+
+    /// The same without the managed files: they are plain.
+    pub(super) fn fixed_place(&self, parent: Node, name: &OsStr) -> Place {
         if parent != ROOT {
             return Place::Plain;
         }
@@ -278,6 +298,9 @@ impl Tree {
     pub(super) fn fixed(&self, node: Node) -> Result<Fixed> {
         if super::own_dir::is_own(node) {
             return Ok(Fixed::Own);
+        }
+        if let Some(file) = managed::file_of(node) {
+            return Ok(Fixed::Document(View::File(self.files.now(file))));
         }
         if node == ROOT || node >= FIRST_PLAIN {
             return Ok(Fixed::Plain);
@@ -318,7 +341,7 @@ impl Tree {
 
     /// The open handles on one name.
     pub(super) fn handles_on(&self, view: View) -> Vec<Arc<DocHandle>> {
-        self.handles.read().values().filter(|h| h.view == view).cloned().collect()
+        self.handles.read().values().filter(|h| h.view() == view).cloned().collect()
     }
 
     pub(super) fn handle(&self, fh: Fh) -> Result<Arc<DocHandle>> {
@@ -329,8 +352,18 @@ impl Tree {
     /// (which may have been before the last rename onto the name), or the node id of the last
     /// LOOKUP.
     pub(super) fn inos(&self, view: View) -> Vec<u64> {
-        let mut inos = self.names.inos(view);
-        inos.push(Tree::node_of(view));
+        let View::File(file) = view else {
+            let mut inos = self.names.inos(view);
+            inos.push(Tree::node_of(view));
+            return inos;
+        };
+        let mut inos = vec![Tree::node_of(view)];
+        inos.extend(self.file_real(file).map(|real| self.file_shown(file, &real).ino));
+        // A file that is gone or was renamed is shown as it was.
+        for h in self.handles_on(view) {
+            inos.push(h.node);
+            inos.extend(h.start.as_ref().map(|s| s.attr.ino));
+        }
         inos
     }
 
@@ -403,7 +436,7 @@ impl Tree {
 impl DocHandle {
     fn info(&self) -> HandleInfo {
         HandleInfo {
-            name: self.view.name(),
+            name: self.view().name(),
             pid: self.opener.as_ref().map_or(0, |p| p.id.pid),
             program: self.opener.as_ref().map_or_else(String::new, |p| p.program.clone()),
             writable: self.mode.write,
