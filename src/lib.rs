@@ -11,6 +11,7 @@
 //! * [`vfs`]: what the file system means, without FUSE: names, handles, saves, plain files;
 //! * [`documents`]: one folder per document kind, and [`documents::live`], where a save
 //!   commits;
+//! * [`foreign`]: the databases of atomic-agent beside ours, and taking in another one's;
 //! * [`store`]: SQLite, migrations, the transaction gate, history;
 //! * [`text`]: pure algorithms on lines;
 //! * [`model`]: plain types.
@@ -18,6 +19,7 @@
 pub mod cli;
 pub mod daemon;
 pub mod documents;
+pub mod foreign;
 pub mod fuse;
 pub mod model;
 pub mod store;

@@ -63,15 +63,35 @@ def replace_all(directory, rows):
                  row["queued_at"], row["started_at"], row["completed_at"]))
 
 
-def render(rows, newest_first=True):
-    out = ["# Missions", "", "## CI", ""]
+def beside(directory):
+    """The lines of the other two tables: CI and ideas."""
+    def tag(name, value):
+        return f" {name}:{value}" if value else ""
+
+    with database(directory) as db:
+        ci = db.execute("SELECT * FROM ci_queue ORDER BY sequence, id").fetchall()
+        ideas = db.execute("SELECT text FROM ideas ORDER BY sequence, id").fetchall()
+    project = [f"[project:{row['project']}] " if row["project"] else "" for row in ci]
+    lines = [f"- {where}{row['pr_url']}" + tag("branch", row["branch"])
+             + tag("repo", row["full_repo"]) + tag("queued", row["queued"])
+             + f" (attempt {row['attempt']}/{row['max_attempts']})"
+             for where, row in zip(project, ci)]
+    return lines, [row["text"] for row in ideas]
+
+
+def render(rows, newest_first=True, others=((), ())):
+    ci, ideas = others
+    out = ["# Missions", "", "## CI", *ci, ""]
+    if ideas:
+        out += ["## Ideas", *ideas, ""]
     for state, title in STATES:
         out.append(f"## {title}")
         here = [row for row in rows if row["state"] == state]
         if newest_first and state in ("done", "failed"):
             here.reverse()
         for row in here:
-            line = "- " + row["text"]
+            block = row["text"].lstrip().startswith("### ")
+            line = row["text"] if block else "- " + row["text"]
             if row["queued_at"]:
                 line += f" ⏳({row['queued_at']})"
             if row["started_at"]:
@@ -80,12 +100,15 @@ def render(rows, newest_first=True):
                 glyph = "❌" if state == "failed" else "✅"
                 line += f" {glyph} ({row['completed_at'].replace('T', ' ')})"
             out.append(line)
+            if block:
+                out.append("")
         out.append("")
     return "\n".join(out).rstrip() + "\n"
 
 
 def export(directory, text=None):
-    text = render(missions(directory)) if text is None else text
+    if text is None:
+        text = render(missions(directory), others=beside(directory))
     handle, temporary = tempfile.mkstemp(dir=directory, prefix=".export-")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -6,6 +6,7 @@ mod adopt;
 mod args;
 mod blame;
 mod check;
+mod config;
 mod diff;
 mod doc;
 mod doctor;
@@ -13,15 +14,21 @@ mod eject;
 mod export;
 mod failure;
 mod follow;
+mod import;
 mod init;
+mod kinds;
+mod lock;
 mod log;
 mod mount;
 mod output;
 mod restore;
 mod retention;
+mod scratch;
+mod sessions;
 mod show;
 mod status;
 mod target;
+mod under;
 mod unmount;
 mod wait;
 mod watch;
@@ -64,10 +71,16 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Diff(args) => diff::run(args, instance),
         Command::Restore(args) => restore::run(args, instance),
         Command::Blame(args) => blame::run(args, instance),
+        Command::Kinds(args) => kinds::run(args, instance),
         Command::Check(args) => check::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
+        Command::Config(args) => config::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
+        Command::Sessions(args) => sessions::run(args, instance),
+        Command::Lock(args) => lock::run(args, instance),
+        Command::Import(args) => import::run(args, instance),
+        Command::Scratch(args) => scratch::run(args),
         Command::MarkdownHelp => {
             output::raw(markdown());
             Ok(())

@@ -31,6 +31,9 @@ pub fn background(settings: &Settings) -> Result<()> {
     if settings.read_only {
         daemon.push("--read-only".into());
     }
+    if let Some(limit) = settings.config_version_limit {
+        daemon.push(format!("--config-version-limit={limit}").into());
+    }
     if !settings.passthrough {
         daemon.push("--no-passthrough".into());
     }
@@ -78,6 +81,7 @@ fn settings(args: &Mount) -> Result<Settings> {
         mountpoint: serve::mountpoint_path(&args.mountpoint)?,
         allow_other: args.allow_other,
         read_only: args.read_only,
+        config_version_limit: args.config_version_limit,
         passthrough: !args.no_passthrough,
         strict: args.strict,
     })
@@ -90,6 +94,7 @@ pub fn mount(store: &Path, mountpoint: &Path) -> Result<()> {
         mountpoint: mountpoint.to_owned(),
         allow_other: false,
         read_only: false,
+        config_version_limit: None,
         passthrough: true,
         strict: false,
     };

@@ -70,6 +70,11 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "instancefs: {}", shown(text));
 }
 
+/// Prints a line on standard error word for word: the ones that programs look for.
+pub fn words(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Prints why a command failed.
 pub fn failure(failure: &Failure) {
     if failure.message.is_empty() {

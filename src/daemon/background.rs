@@ -6,15 +6,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::outside::Outside;
+use super::settling::Settling;
 use crate::documents::live::Live;
 
 /// How often handles are looked at for appends that are due, and rows that wait for
-/// `missions.lock` are tried again.
+/// `missions.lock` are tried again (somebody may have put another file in its place).
 const TICK: Duration = Duration::from_millis(50);
-/// How often rows that wait are tried while they do: the lock may be free for moments only.
+/// The pause between two looks at what waits, each of which waits for news itself.
 const TRY: Duration = Duration::from_millis(1);
-/// So many tries in a row, then at the pace of [`TICK`].
-const IMPATIENT: u32 = 2_000;
 /// How long committed work may wait for the device (R8: about a second).
 const SYNC: Duration = Duration::from_millis(700);
 /// Time between two rounds of housekeeping.
@@ -42,23 +41,9 @@ impl Background {
             }
             tick();
         })?;
-        let settling = Arc::clone(live);
-        let mut tries = 0u32;
-        background.every("rows", TRY, move || {
-            if !settling.await_waiting(TICK) {
-                tries = 0;
-            } else if settling.lock_is_free() {
-                if let Err(e) = settling.settle() {
-                    log::debug!("rows still wait: {e}");
-                }
-            } else {
-                // Somebody who holds it for long is not asked a thousand times a second.
-                tries = tries.saturating_add(1);
-                if tries > IMPATIENT {
-                    std::thread::sleep(TICK);
-                }
-            }
-        })?;
+        let waiting = Arc::clone(live);
+        let mut settling = Settling::default();
+        background.every("rows", TRY, move || settling.step(&waiting))?;
         let syncing = Arc::clone(live);
         background.every("sync", SYNC, move || {
             if syncing.store().is_dirty()

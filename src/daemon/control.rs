@@ -15,11 +15,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::config::Outcome;
 use super::error::{Result, io};
 use super::names;
+use crate::documents::config::Order;
 
-/// The longest request and the longest answer, in bytes.
-const LINE_LIMIT: u64 = 16 << 20;
+/// The longest request and the longest answer, in bytes: a config of the largest size that is
+/// read from standard input, with every second character written as an escape.
+const LINE_LIMIT: u64 = 130 << 20;
 
 /// What a command asks the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +50,22 @@ pub enum Request {
         pid: u32,
         /// Its session.
         session: u32,
+    },
+    /// Change the config. Answered with [`Answer::Config`], [`Answer::Failed`] or
+    /// [`Answer::Ending`].
+    Config {
+        /// How.
+        order: Order,
+        /// Pid of the command.
+        pid: u32,
+        /// Its session.
+        session: u32,
+    },
+    /// Make a lease of this name: an exclusively created file there belongs to its process.
+    /// Answered with [`Answer::Settled`].
+    Lease {
+        /// Relative to the store.
+        name: String,
     },
     /// Tell of new versions: answered with [`Answer::Watching`], then with one empty line
     /// whenever there may be something new, until either side closes.
@@ -90,6 +109,13 @@ pub enum Answer {
         /// What to do about it; may be empty.
         hint: String,
     },
+    /// What became of a change of the config.
+    Config {
+        /// That.
+        outcome: Outcome,
+    },
+    /// The daemon is ending and has done nothing.
+    Ending,
     /// From here on every empty line means news.
     Watching,
     /// It cannot be done.

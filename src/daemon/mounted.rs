@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
+use super::leases::Guard;
+use super::owners::Owners;
 use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
@@ -17,6 +19,7 @@ use super::watching::News;
 use crate::documents::live::Live;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
+use crate::vfs::owned::Owned;
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
 use crate::vfs::processes::System;
@@ -35,6 +38,8 @@ pub struct Mounted {
     tree: Arc<Tree>,
     reporter: Arc<Reporter>,
     news: Arc<News>,
+    owned: Arc<Owned>,
+    owners: Owners,
 }
 
 impl Mounted {
@@ -46,7 +51,8 @@ impl Mounted {
         events: Sender<Event>,
     ) -> Result<Mounted> {
         let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
-        let tree = Arc::new(tree(instance, settings)?);
+        let (tree, owned) = tree(instance, settings)?;
+        let tree = Arc::new(tree);
         let layer: Arc<dyn Layer> = Arc::clone(&tree) as Arc<dyn Layer>;
         let options = MountOptions {
             allow_other: settings.allow_other,
@@ -70,6 +76,9 @@ impl Mounted {
         watchers::start(&instance.live, &mount, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
+        let owners = Owners::start(&owned, &mount).map_err(|source| {
+            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
+        })?;
         let reporter = Arc::new(Reporter {
             store: settings.store.clone(),
             live: Arc::downgrade(&instance.live),
@@ -78,12 +87,17 @@ impl Mounted {
         });
         let writer = Arc::clone(&reporter);
         tree.set_status_writer(Box::new(move |status| writer.status_json(status)));
-        Ok(Mounted { mount, tree, reporter, news })
+        Ok(Mounted { mount, tree, reporter, news, owned, owners })
     }
 
     /// Who is told of new versions over the control socket.
     pub fn news(&self) -> Arc<News> {
         Arc::clone(&self.news)
+    }
+
+    /// Makes a lease of a name, see [`Owned::add_lease`].
+    pub fn add_lease(&self, path: &Path) {
+        self.owned.add_lease(path);
     }
 
     /// What is due: appends of long-lived handles.
@@ -118,6 +132,7 @@ impl Mounted {
         // What was asked for before is answered before buffers are set aside.
         self.mount.drain(DRAIN);
         self.tree.shutdown();
+        self.owners.join();
         if !self.mount.drain(DRAIN) {
             log::warn!("requests were still under way after {} s", DRAIN.as_secs());
         }
@@ -180,7 +195,7 @@ fn is_stacked(store: &Path) -> bool {
     rustix::fs::statfs(store).is_ok_and(|fs| fs.f_type as u64 == OVERLAYFS)
 }
 
-fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
+fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> {
     let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
         path: settings.store.clone(),
         reason: e.to_string(),
@@ -192,6 +207,15 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<Tree> {
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
+        rules: None,
     };
-    Tree::new(parts, Options::new(settings.store.clone())).map_err(failed)
+    let options = Options::new(settings.store.clone());
+    let owned = {
+        // Commands that take leases without a mount are waited for.
+        let _guard = Guard::take(&settings.store)?;
+        let (store, names) = (Arc::clone(&instance.store), options.owned.clone());
+        Arc::new(Owned::load(store, names, settings.read_only)?)
+    };
+    let tree = Tree::new(parts, options).map_err(failed)?.with_owned(Arc::clone(&owned));
+    Ok((tree, owned))
 }

@@ -19,6 +19,9 @@ pub const LOG: &str = ".instancefs-log";
 /// That this directory is a store, and since when.
 pub const MARKER: &str = ".instancefs-store";
 
+/// Locked with `flock` while a command takes or gives back a lease without a mount.
+pub const LEASES: &str = ".instancefs-leases";
+
 /// The step at which `init`, `adopt` or `eject` stands; gone when it is done.
 pub const JOURNAL: &str = ".instancefs-step";
 

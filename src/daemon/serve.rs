@@ -18,7 +18,7 @@ use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::service::Service;
 use super::status::Running;
-use super::{history, journal, leave, logging, mounts, names, writeout};
+use super::{config, history, journal, leave, logging, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
 use crate::model::{Actor, Clock, Rev, SystemClock, Via};
@@ -39,6 +39,8 @@ pub struct Settings {
     pub allow_other: bool,
     /// Nothing can be changed through the mount.
     pub read_only: bool,
+    /// The newest `version` of a config that is taken, unless a newer one is stored.
+    pub config_version_limit: Option<i64>,
     /// The kernel reads and writes plain files itself where it can.
     pub passthrough: bool,
     /// What others change in the store's plain files shows at once.
@@ -126,7 +128,10 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     let (events, wait) = mpsc::channel();
     signals(events.clone()).map_err(io(&settings.store, "cannot wait for signals"))?;
 
-    let instance = Instance::open(&settings.store)?;
+    let instance = Instance::open_limited(&settings.store, settings.config_version_limit)?;
+    if let Some(problem) = instance.rules.problem() {
+        return Err(DaemonError::Settings { store: settings.store.clone(), problem });
+    }
     let mut notes = Vec::new();
     for taken in writeout::take_in(&instance)? {
         log::warn!("{taken}");
@@ -149,7 +154,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     };
     let background = Background::start(&instance.live, tick)
         .map_err(io(&settings.store, "cannot start threads"))?;
-    answer_commands(&instance, &mounted, events)?;
+    answer_commands(&instance, &mounted, settings, events)?;
     if let Err(e) = mounted.ready(FIRST_ANSWER) {
         mounted.leave();
         return Err(e);
@@ -157,6 +162,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     lock.announce("served", Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
+    scratch::reap_in_background();
     service.ready(&format!("mounted at {}", settings.mountpoint.display()));
 
     let peer = serve_until_end(&wait, &mounted);
@@ -269,11 +275,13 @@ pub fn settle_rows(live: &Live) -> bool {
 fn answer_commands(
     instance: &Instance,
     mounted: &Arc<Mounted>,
+    settings: &Settings,
     events: Sender<Event>,
 ) -> Result<()> {
     // This outlives the end of the service, which has to close the database.
     let news = mounted.news();
     let (mounted, live) = (Arc::downgrade(mounted), Arc::downgrade(&instance.live));
+    let (store, limit) = (settings.store.clone(), settings.config_version_limit);
     control::listen(&instance.dir, move |request, mut peer| match request {
         Request::Status => {
             let status = mounted.upgrade().map(|mounted| mounted.status());
@@ -299,6 +307,23 @@ fn answer_commands(
                 None => Answer::Failed { message: "it is ending".to_owned() },
             };
             peer.answer(&answer);
+        }
+        Request::Config { order, pid, session } => {
+            let answer = match live.upgrade() {
+                Some(live) => {
+                    let mut actor = Actor::this_process(Via::Command);
+                    (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
+                    config::answer(&live, &store, limit, &order, &actor)
+                }
+                None => Answer::Ending,
+            };
+            peer.answer(&answer);
+        }
+        Request::Lease { name } => {
+            if let Some(mounted) = mounted.upgrade() {
+                mounted.add_lease(Path::new(&name));
+            }
+            peer.answer(&Answer::Settled);
         }
         Request::Watch => news.serve(peer),
         Request::Unmount { force } => {

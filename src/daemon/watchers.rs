@@ -14,6 +14,7 @@
 //! and it has no descriptors, so that a killed daemon does not wait for it
 //! ([`detach_descriptors`]).
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -39,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 pub fn start(live: &Live, mount: &Mount, commands: Arc<News>) -> std::io::Result<()> {
     let (send, news) = mpsc::channel::<View>();
     let kernel = mount.notifier();
-    let place = Place { point: mount.point().to_owned(), device: mount.connection_id() };
+    let place = Place::of(mount);
     std::thread::Builder::new().name("watchers".into()).spawn(move || serve(&news, &place))?;
     live.set_listener(Arc::new(move |published| {
         commands.tell();
@@ -74,16 +75,20 @@ fn serve(news: &Receiver<View>, place: &Place) {
 }
 
 /// Where the mount is.
-struct Place {
+pub(super) struct Place {
     point: PathBuf,
     /// The minor number of its `st_dev`.
     device: u32,
 }
 
 impl Place {
-    /// Makes the events. Touches nothing but the mount: not what was mounted there later, nor the
-    /// directory below it.
-    fn touch(&self, views: &[View]) -> Result<(), Errno> {
+    /// Of this mount.
+    pub(super) fn of(mount: &Mount) -> Place {
+        Place { point: mount.point().to_owned(), device: mount.connection_id() }
+    }
+
+    /// The root of the mount; not what was mounted there later, nor the directory below it.
+    pub(super) fn root(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(CWD, &self.point, flags, Mode::empty())?;
         let unasked = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -91,6 +96,12 @@ impl Place {
         if (stat.stx_dev_major, stat.stx_dev_minor) != (0, self.device) {
             return Err(Errno::NODEV);
         }
+        Ok(root)
+    }
+
+    /// Makes the events. Touches nothing but the mount.
+    fn touch(&self, views: &[View]) -> Result<(), Errno> {
+        let root = self.root()?;
         for view in views {
             let name = Path::new(view.name());
             for atime in [UTIME_OMIT, UTIME_NOW] {

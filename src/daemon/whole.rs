@@ -10,12 +10,15 @@ use super::error::{Result, io};
 use super::journal::remove;
 
 /// Writes a whole file so that after a crash either the old or the new content is there:
-/// temporary file beside it, fsync, rename, fsync of the directory.
+/// temporary file beside it, fsync, rename, fsync of the directory. A file that another one is
+/// bound to (a mount point) cannot be replaced and is written in place; [`finish`] ends what a
+/// crash has interrupted there.
 pub fn write_whole(dir: &Path, name: &str, bytes: &[u8], like: Like) -> Result<()> {
     use std::io::Write;
     let target = dir.join(name);
     let temporary = dir.join(format!("{}new-{name}", super::names::PREFIX));
     remove(&temporary)?;
+    remove(&dir.join(format!("{IN_PLACE}{name}")))?;
     let mut file = File::options()
         .write(true)
         .create_new(true)
@@ -28,7 +31,48 @@ pub fn write_whole(dir: &Path, name: &str, bytes: &[u8], like: Like) -> Result<(
         let _ = std::fs::remove_file(&temporary);
         return Err(io(&target, "cannot write")(e));
     }
-    std::fs::rename(&temporary, &target).map_err(io(&target, "cannot replace"))?;
+    match std::fs::rename(&temporary, &target) {
+        Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => {
+            let whole = dir.join(format!("{IN_PLACE}{name}"));
+            std::fs::rename(&temporary, &whole).map_err(io(&whole, "cannot rename to"))?;
+            sync_dir(dir)?;
+            finish(dir, name)
+        }
+        done => {
+            done.map_err(io(&target, "cannot replace"))?;
+            sync_dir(dir)
+        }
+    }
+}
+
+/// What the name of a file begins with that is on its way into another one, in place.
+const IN_PLACE: &str = ".instancefs-put-";
+
+/// Writes a file in place as far as [`write_whole`] has not come with that. To be called before
+/// the file is read.
+pub fn finish(dir: &Path, name: &str) -> Result<()> {
+    use std::io::{Seek, Write};
+    let (whole, target) = (dir.join(format!("{IN_PLACE}{name}")), dir.join(name));
+    let mut from = match File::open(&whole) {
+        Ok(from) => from,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(io(&whole, "cannot read")(e)),
+    };
+    let mut put = || -> std::io::Result<()> {
+        let mut file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&target)?;
+        std::io::copy(&mut from, &mut file)?;
+        let end = file.stream_position()?;
+        file.set_len(end)?;
+        file.flush()?;
+        file.sync_all()
+    };
+    put().map_err(io(&target, "cannot write in place"))?;
+    remove(&whole)?;
     sync_dir(dir)
 }
 
@@ -93,6 +137,17 @@ mod tests {
             (meta.mode() & 0o7777, meta.mtime(), meta.mtime_nsec()),
             (0o644, 1, 500_000_001)
         );
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_interrupted_in_place_is_finished_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("f"), "new and the rest of an old text").unwrap();
+        finish(dir.path(), "f").unwrap();
+        fs::write(dir.path().join(".instancefs-put-f"), "new text").unwrap();
+        finish(dir.path(), "f").unwrap();
+        assert_eq!(fs::read(dir.path().join("f")).unwrap(), b"new text");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 }

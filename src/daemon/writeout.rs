@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::{Result, io};
 use super::instance::Instance;
-use super::whole::{Like, write_whole};
+use super::whole::{self, Like, write_whole};
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{Actor, Clock, Refusal, SystemClock, Via, View};
@@ -77,6 +77,7 @@ pub fn take_in(instance: &Instance) -> Result<Vec<TakenIn>> {
     let noted = noted(instance)?;
     let mut done = Vec::new();
     for view in View::ALL {
+        whole::finish(&instance.dir, view.name())?;
         let Some(bytes) = read_plain(&instance.dir, view)? else { continue };
         let noted = noted.get(&view);
         if noted.is_some_and(|row| row.sha256 == sha256(&bytes)) {

@@ -13,8 +13,10 @@ pub mod config;
 mod content;
 pub mod files;
 pub mod live;
+pub mod managed;
 pub mod missions;
 pub mod quarantine;
+pub mod settings;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -219,6 +221,20 @@ pub trait Document: Send + Sync + 'static {
         after: &State,
         cx: &Context,
     ) -> Result<State, StoreError>;
+
+    /// `rows` with what is different between `before` and `after`: the change of a writer that
+    /// holds `missions.lock` while earlier saves wait for it. Those are in `before` and `after`
+    /// and do not become rows by this (R9). Only for kinds whose rows can wait.
+    fn carry(
+        &self,
+        before: &State,
+        after: &State,
+        rows: &State,
+        cx: &Context,
+    ) -> Result<State, StoreError> {
+        let _ = (before, rows, cx);
+        Ok(after.clone())
+    }
 
     /// Whether something of `before` is gone in `after`, rather than moved, edited or added. Asked
     /// only after a change by another program that holds `missions.lock`: it may be half way

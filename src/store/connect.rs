@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ pub struct Store {
     /// Closed last (fields are dropped in this order): only a connection that may write
     /// removes the WAL when it is the last one.
     pub(super) writer: Mutex<Writer>,
-    pub(super) locking: Locking,
+    pub(super) locking: Arc<Locking>,
     /// A gate waits for another program's lock, with the writer mutex held.
     pub(super) waiting: AtomicBool,
     /// Commits of this process.
@@ -143,7 +144,7 @@ impl Store {
             probe: Mutex::new(Probe { conn: probe, known: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),
-            locking: Locking::default(),
+            locking: Arc::default(),
             waiting: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             synced: AtomicU64::new(0),

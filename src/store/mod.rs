@@ -7,7 +7,8 @@
 //!   mutex, `BEGIN IMMEDIATE`, the work, `COMMIT`; dropped without a commit it rolls back.
 //!   While it waits for another program's lock it holds nothing of ours but that mutex.
 //! * **Lock order**: `missions.lock`, then SQLite's write lock, then a document.
-//!   `missions.lock` is only ever tried (R9).
+//!   `missions.lock` is only ever tried (R9), but for one thread that serves nobody and waits
+//!   its [`Turn`] while rows wait.
 //! * **Readers** have connections of their own and never hold a transaction longer than one
 //!   call, so that the WAL can be reset.
 //! * **Other writers** are equals: the writer connection's `data_version` moves with their
@@ -20,11 +21,13 @@ mod connect;
 pub mod delta;
 mod durable;
 mod error;
+mod files;
 mod gate;
 mod history;
 mod lockfile;
 mod maintain;
 mod migrate;
+mod owned;
 mod settings;
 mod tables;
 #[cfg(test)]
@@ -33,6 +36,7 @@ pub mod upkeep;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {
+    pub(crate) use super::files::{on_record, set_file};
     pub(crate) use super::history::{actor, archive, insert, last_outside, last_rev};
     pub(crate) use super::tables::{document, set_document};
 }
@@ -40,9 +44,11 @@ pub(crate) mod ledger {
 pub use browse::{Cursor, Span};
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
+pub use files::{FileRow, OnRecord};
 pub use gate::{Gate, Idle, Look, Wait};
 pub use history::{NewRevision, Revision};
-pub use lockfile::MissionsLock;
+pub use lockfile::{MissionsLock, Turn};
 pub use maintain::Retention;
+pub use owned::{OwnedRow, ProcessRow, WaiterRow};
 pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
 pub use upkeep::RowCounts;

@@ -509,3 +509,33 @@ fn limits_that_are_set_count_for_whoever_maintains() {
     other.maintain(Stamp(0)).unwrap();
     assert_eq!(store.revision_count(DOC).unwrap(), 21);
 }
+
+#[test]
+fn a_turn_gets_the_missions_lock_when_others_let_go_and_gives_it_to_the_next_try() {
+    use rustix::fs::FlockOperation::LockExclusive;
+    let (dir, store) = new_store();
+    store.try_missions_lock().unwrap();
+    let path = dir.path().join(LOCK_NAME);
+    let theirs = std::fs::File::open(&path).unwrap();
+    rustix::fs::flock(&theirs, LockExclusive).unwrap();
+    let turn = store.turn();
+    let waiter = std::thread::spawn(move || turn.wait().map(|()| turn));
+    // Another file in its place: the queue moves there.
+    std::fs::rename(&path, dir.path().join("old")).unwrap();
+    let newer = std::fs::File::create(&path).unwrap();
+    rustix::fs::flock(&newer, LockExclusive).unwrap();
+    drop(theirs);
+    assert!(store.missions_lock_is_theirs().unwrap());
+    drop(newer);
+    let turn = waiter.join().unwrap().unwrap();
+    assert!(!store.missions_lock_is_theirs().unwrap());
+    let taken = store.try_missions_lock().unwrap();
+    assert!(taken.is_some(), "what was waited for is there for the next one");
+    drop(taken);
+    drop(turn);
+    let turn = store.turn();
+    turn.wait().unwrap();
+    drop(turn);
+    let free = std::fs::File::open(&path).unwrap();
+    rustix::fs::flock(&free, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+}

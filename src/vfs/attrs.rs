@@ -1,21 +1,28 @@
 //! What `stat` shows of a document: size and time of its version (R1), number, mode and owner of
 //! its name.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::layer::{Attr, Error, FileType, Result, SetAttr, SetTime};
+use super::layer::{Attr, Caller, Created, Entry, Error, FileType, Result, SetAttr, SetTime};
 use super::ports::{KeptName, Memory};
+use super::tree::{OWN_FH, Tree};
 use crate::documents::Version;
 use crate::model::{Rev, Stamp, View};
 
 /// Numbers of documents that no renamed file has given another number: the mount's own range.
 const FIRST_INO: u64 = 1 << 40;
+/// How many numbers that documents had before are remembered.
+const FORMER: usize = 64;
 
 /// The names of the documents and what is kept of them.
 pub struct Names {
     kept: Mutex<Vec<KeptName>>,
+    /// Numbers that documents had before a file was renamed onto them, the newest last.
+    former: Mutex<VecDeque<(View, u64)>>,
     memory: Arc<dyn Memory>,
 }
 
@@ -35,7 +42,7 @@ impl Names {
                 kept.push(KeptName { view, ino, mode, uid, gid, atime: None, mtime: None });
             }
         }
-        Ok(Names { kept: Mutex::new(kept), memory })
+        Ok(Names { kept: Mutex::new(kept), former: Mutex::default(), memory })
     }
 
     fn get(&self, view: View) -> KeptName {
@@ -70,6 +77,14 @@ impl Names {
         self.get(view).ino
     }
 
+    /// `st_ino`, and those that it was lately: the kernel goes on showing one of them (in
+    /// `/proc/PID/fdinfo`) until it asks for the attributes again.
+    pub fn inos(&self, view: View) -> Vec<u64> {
+        let mut inos = vec![self.ino(view)];
+        inos.extend(self.former.lock().iter().filter(|(v, _)| *v == view).map(|(_, ino)| *ino));
+        inos
+    }
+
     /// Permission bits.
     pub fn mode(&self, view: View) -> u16 {
         self.get(view).mode
@@ -77,6 +92,12 @@ impl Names {
 
     /// A file was renamed onto the name: the document goes on under that file's number (R1).
     pub fn adopt_ino(&self, view: View, ino: u64) -> Result<()> {
+        let mut former = self.former.lock();
+        if former.len() >= FORMER {
+            former.pop_front();
+        }
+        former.push_back((view, self.ino(view)));
+        drop(former);
         self.change(view, |name| name.ino = ino)
     }
 
@@ -126,5 +147,59 @@ impl Names {
             name.atime = set.atime.map(time).or(name.atime);
             name.mtime = set.mtime.map(|t| (time(t), rev)).or(name.mtime);
         })
+    }
+}
+
+impl Tree {
+    /// `lookup` of a document's name.
+    pub(super) fn doc_lookup(&self, who: &Caller, view: View) -> Result<Entry> {
+        let version = self.docs.current(view.doc())?;
+        if !self.shows(view, &version, who) {
+            return Err(Error::NotFound);
+        }
+        let size = version.view(view).map_or(0, |c| c.len());
+        Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
+    }
+
+    /// `open` of a document's name with `O_CREAT`.
+    pub(super) fn doc_create(&self, who: &Caller, view: View, flags: i32) -> Result<Created> {
+        let version = self.docs.current(view.doc())?;
+        let there = self.shows(view, &version, who);
+        if there && flags & libc::O_EXCL != 0 {
+            return Err(Error::Exists);
+        }
+        let opened = self.doc_open(who, view, flags, !there)?;
+        let attr = self.doc_attr(who, view)?;
+        Ok(Created { entry: self.document_entry(view, attr), opened })
+    }
+
+    /// `chmod`, `chown`, `utimens`, `truncate` and `ftruncate` of a document.
+    pub(super) fn doc_setattr(
+        &self,
+        who: &Caller,
+        view: View,
+        set: &SetAttr,
+    ) -> Result<(Attr, Duration)> {
+        if let Some(size) = set.size {
+            match set.fh.filter(|fh| fh & OWN_FH != 0) {
+                Some(fh) => self.doc_resize(who, &*self.handle(fh)?, size)?,
+                None => self.doc_truncate(who, view, size)?,
+            }
+        }
+        let mut kept = *set;
+        let own = self.procs.own_pid() != 0
+            && self.process(who).is_some_and(|p| p.id.pid == self.procs.own_pid());
+        if set.size.is_some() || own {
+            // The kernel sends the times of a truncation along; ours follow the content.
+            // The daemon touches a document only to make watchers look.
+            (kept.atime, kept.mtime) = (None, None);
+        }
+        if let View::File(file) = view {
+            self.file_set(who, file, &kept)?;
+        } else {
+            let rev = self.docs.current(view.doc())?.rev;
+            self.names.set(view, who.uid, &kept, rev, self.now())?;
+        }
+        Ok((self.doc_attr(who, view)?, Duration::ZERO))
     }
 }

@@ -3,9 +3,11 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::layer::{Attr, Fh, Layer, Node, Result};
+use super::owned::FileId;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
 use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
@@ -48,6 +50,10 @@ pub trait Documents: Send + Sync {
         text: &[u8],
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
+    /// The managed files that have a history, by path, also those that are gone.
+    fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 impl Documents for Live {
@@ -110,6 +116,14 @@ pub trait PlainFiles: Layer {
     fn remove(&self, parent: Node, name: &OsStr) -> Result<()>;
     /// The open handles on the file with this `st_ino` that may write.
     fn handles_of(&self, ino: u64) -> Vec<Fh>;
+    /// Which file of the store a node is, without asking the store.
+    fn id_of(&self, _node: Node) -> Option<FileId> {
+        None
+    }
+    /// Where the node was last seen, relative to the store; the root is the empty path.
+    fn path_of(&self, _node: Node) -> Option<PathBuf> {
+        None
+    }
     /// Whether the handle may write.
     fn may_write(&self, _fh: Fh) -> bool {
         true
@@ -163,6 +177,8 @@ pub trait Memory: Send + Sync {
     fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError>;
     /// Puts a name on record.
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
+    /// Takes a name off the record.
+    fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
     /// The looks of this boot.
     fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
     /// Puts looks on record, and forgets those of `gone`.

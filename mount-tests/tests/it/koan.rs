@@ -8,24 +8,24 @@ use mount_tests::{Actor, Instance, Python, eventually, programs_dir, samples};
 use serde_json::Value;
 
 /// A step-by-step process that has the stand-in as `koan`.
-fn program(it: &Instance) -> Python {
+pub(super) fn program(it: &Instance) -> Python {
     let mut python = it.actor().env("PYTHONPATH", programs_dir()).python_steps();
     python.run("import koan_store as koan");
     python
 }
 
 /// One that works as one process of the stand-in and holds `missions.lock` from now on.
-fn holder(it: &Instance) -> Python {
+pub(super) fn holder(it: &Instance) -> Python {
     let mut python = program(it);
     python.run("lock = koan.locked('.'); lock.__enter__()");
     python
 }
 
-fn lets_go(holder: &mut Python) {
+pub(super) fn lets_go(holder: &mut Python) {
     holder.run("lock.__exit__(None, None, None)");
 }
 
-fn log(it: &Instance) -> Vec<Value> {
+pub(super) fn log(it: &Instance) -> Vec<Value> {
     let store = it.store();
     let args = ["log", "missions.md", "--json", "-C"].map(std::ffi::OsStr::new);
     let text = it.outside().instancefs(&[&args[..], &[store.as_os_str()]].concat()).ok();
@@ -196,9 +196,15 @@ fn an_export_of_the_quarantine_is_taken_and_changes_nothing() {
     assert!(!it.names(".").contains(&"missions-quarantine.md.refused".to_owned()));
 }
 
-const LOCKS: [(&str, &str, &str); 2] = [
+const LOCKS: [(&str, &str, &str); 3] = [
     ("flock", "fcntl.flock(f, fcntl.LOCK_EX)", "fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"),
     ("fcntl", "fcntl.lockf(f, fcntl.LOCK_EX)", "fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)"),
+    // F_OFD_SETLKW and F_OFD_SETLK, which Python has no names for.
+    (
+        "ofd",
+        "fcntl.fcntl(f, 38, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0, 0, 0))",
+        "fcntl.fcntl(f, 37, struct.pack('hhqqi', fcntl.F_WRLCK, 0, 0, 0, 0))",
+    ),
 ];
 
 #[test]
@@ -228,7 +234,7 @@ fn locks_on_a_document_outlive_its_versions_and_end_with_their_owner() {
 }
 
 /// A database that its program has made and not used yet, or with these rows.
-fn database(marks: &[&str], rows: &[(&str, &str)]) -> Vec<u8> {
+pub(super) fn database(marks: &[&str], rows: &[(&str, &str)]) -> Vec<u8> {
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().join("missions.db");
     let db = rusqlite::Connection::open(&path).expect("database");
@@ -252,7 +258,7 @@ fn database(marks: &[&str], rows: &[(&str, &str)]) -> Vec<u8> {
     std::fs::read(path).expect("read")
 }
 
-const FRENCH: &str = "\
+pub(super) const FRENCH: &str = "\
 # Missions
 
 ## CI
@@ -288,7 +294,7 @@ const FRENCH: &str = "\
 
 /// What its program's first start does that looks only at its own mark (`initialized_at`): it
 /// adds what the file says to the rows.
-fn first_start(it: &Instance) {
+pub(super) fn first_start(it: &Instance) {
     let mut python = program(it);
     python.run(
         "with koan.database('.') as db: imported = db.execute(\"SELECT 1 FROM meta WHERE key = 'initialized_at'\").fetchone()\n\

@@ -8,7 +8,7 @@
 use super::change::{map_change, seq_change};
 use super::render::{self, Layout};
 use super::scalar;
-use super::tree::{Form, Kind, Node, Style, read};
+use super::tree::{Form, Kind, Node, Style, read_any};
 use super::value::Value;
 use super::{edit_block, edit_flow};
 
@@ -28,7 +28,7 @@ pub(super) struct Splice {
 pub(super) fn reach(form: Form, text: &str, target: &Value) -> String {
     let edited = by_edits(form, text, target).or_else(|| {
         // An anchor cannot go while its aliases need it: write those out, then try again.
-        let doc = read(form, text).ok()?;
+        let doc = read_any(form, text).ok()?;
         let spelt = round(form, text, &doc.root, &doc.value, Mode::WriteOut)?;
         by_edits(form, &spelt, target)
     });
@@ -43,14 +43,14 @@ pub(super) fn by_edits(form: Form, text: &str, target: &Value) -> Option<String>
     let mut now = text.to_owned();
     let mut mode = Mode::Free;
     for _ in 0..4 {
-        let doc = read(form, &now).ok()?;
+        let doc = read_any(form, &now).ok()?;
         if doc.value.same(target) {
             return Some(now);
         }
         now = round(form, &now, &doc.root, target, mode)?;
         mode = Mode::Careful;
     }
-    read(form, &now).is_ok_and(|d| d.value.same(target)).then_some(now)
+    read_any(form, &now).is_ok_and(|d| d.value.same(target)).then_some(now)
 }
 
 /// How a round of edits goes about it.

@@ -7,7 +7,6 @@ use super::state::ConfigState;
 use super::tree::{Form, read};
 use super::value::Value;
 use crate::documents::State;
-use crate::model::View;
 
 /// The bytes of the source form, which `--expect-sha256` is about; empty without a config.
 pub fn source_bytes(state: &State) -> &[u8] {
@@ -26,20 +25,23 @@ pub fn get(state: &State, path: &str) -> Result<Option<String>, String> {
     Ok(Some(out))
 }
 
-/// The whole text to save, and under which name, so that the key is `new`, or gone when that
-/// is `None`. `new` is JSON, else a string. The result is to be saved as by a writer that
-/// has seen `state`. `Ok(None)`: there is no such key to take out. `Err`: one line that says
-/// what is wrong with the path or in its way.
-pub fn with_key(
+/// The whole text to save, and in which form, so that the key is `new` (JSON), or gone when that
+/// is `None`. The result is to be saved as by a writer that has seen `state`. `Ok(None)`: there
+/// is no such key to take out. `Err`: one line that says what is wrong with the path, with the
+/// value, or in its way.
+pub(super) fn with_key(
     state: &State,
     path: &str,
     new: Option<&str>,
-) -> Result<Option<(View, String)>, String> {
+) -> Result<Option<(Form, String)>, String> {
     let path = KeyPath::parse(path)?;
     let state = ConfigState::of(state);
     let mut value = state.value().cloned().unwrap_or(Value::Map(Vec::new()));
     match new {
-        Some(new) => path.set(&mut value, parse_value(new))?,
+        Some(new) => {
+            let new = parse_json(new).ok_or_else(|| format!("{path}: the value is no JSON"))?;
+            path.set(&mut value, new)?;
+        }
         None if !path.unset(&mut value) => return Ok(None),
         None => {}
     }
@@ -47,22 +49,16 @@ pub fn with_key(
         return Err("the config itself must be an object".into());
     }
     Ok(Some(match state.source() {
-        Some((form, text)) => (view(form), reach(form, text, &value)),
-        None => (View::ConfigJson, render::document(Form::Json, &value)),
+        Some((form, text)) => (form, reach(form, text, &value)),
+        None => (Form::Json, render::document(Form::Json, &value)),
     }))
 }
 
-fn view(form: Form) -> View {
-    match form {
-        Form::Json => View::ConfigJson,
-        Form::Yaml => View::ConfigYaml,
-    }
-}
-
-fn parse_value(text: &str) -> Value {
+/// Any JSON value, strictly; `None`: it is none.
+pub(super) fn parse_json(text: &str) -> Option<Value> {
     let wrapped = read(Form::Json, &format!("{{\"value\": {text}\n}}"));
     match wrapped.map(|d| d.value) {
-        Ok(Value::Map(m)) if m.len() == 1 => m.into_iter().next().map_or(Value::Null, |(_, v)| v),
-        _ => Value::Str(text.to_owned()),
+        Ok(Value::Map(m)) if m.len() == 1 => m.into_iter().next().map(|(_, v)| v),
+        _ => None,
     }
 }

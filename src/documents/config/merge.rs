@@ -1,7 +1,7 @@
 //! Three-way merge of config values by key path (merge.md, Config).
 
 use super::lists::{self, Merged};
-use super::path::KeyPath;
+use super::path::{KeyPath, Step};
 use super::render;
 use super::value::{Index, Value};
 use crate::model::Overlap;
@@ -176,7 +176,10 @@ impl Merger {
             let places = Index::new(wi.iter().map(String::as_str));
             let path = |id: &str| match places.get(id) {
                 Some(i) => at.at(i),
-                None => at.key(&format!("{field}={}", id.get(1..).unwrap_or(""))),
+                None => at.step(Step::Element {
+                    field: Some(field.to_owned()),
+                    is: id.get(1..).unwrap_or("").to_owned(),
+                }),
             };
             let (s, w, c) = (keyed(si, s), keyed(wi, w), keyed(ci, c));
             let merged = self.maps(&s, &w, &c, &path);

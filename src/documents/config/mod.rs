@@ -15,26 +15,34 @@ mod edit;
 mod edit_block;
 mod edit_flow;
 mod json;
+pub mod keyed;
 mod keys;
 mod lists;
 mod merge;
+mod order;
 mod path;
 mod render;
 mod rows;
 mod save;
 mod scalar;
 mod schema;
+mod schema_check;
 mod state;
 mod summary;
 mod tree;
 mod value;
+mod version;
 mod yaml;
 mod yaml_walk;
 
 #[cfg(test)]
 mod plan_tests;
 #[cfg(test)]
+mod swap_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod version_tests;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,7 +50,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-pub use keys::{get, source_bytes, with_key};
+pub use keys::{get, source_bytes};
+pub use order::{Edit, Order, check_key, check_text, source_sha256, value_json};
 pub use path::{KeyPath, Step};
 pub use rows::migrate;
 pub use state::ConfigState;
@@ -72,6 +81,15 @@ impl ConfigDocument {
             version_limit,
             complained: Mutex::new(None),
         }
+    }
+
+    /// The schema as it is now, if there is one.
+    fn schema_now(&self) -> Option<Arc<schema::Schema>> {
+        self.schema.as_ref().and_then(SchemaFile::get)
+    }
+
+    fn rules<'a>(&self, schema: Option<&'a schema::Schema>) -> Rules<'a> {
+        Rules { schema, version_limit: self.version_limit, unsaid_is_older: true }
     }
 
     fn complain(&self, text: &[u8], why: &str) {
@@ -177,7 +195,7 @@ impl Document for ConfigDocument {
                 summary,
             });
         }
-        let rules = Rules { schema: None, version_limit: None };
+        let rules = Rules { schema: None, version_limit: None, unsaid_is_older: true };
         match save::whole(form, Some(base), &row.text, last, &rules) {
             Ok(plan) => Ok(Refreshed {
                 changed: !Arc::ptr_eq(&plan.next, last),
@@ -194,8 +212,8 @@ impl Document for ConfigDocument {
 
     fn plan(&self, save: &Save<'_>, _cx: &Context) -> Result<Plan, Refusal> {
         let form = form_of(save.view)?;
-        let schema = self.schema.as_ref().and_then(SchemaFile::get);
-        let rules = Rules { schema: schema.as_deref(), version_limit: self.version_limit };
+        let schema = self.schema_now();
+        let rules = self.rules(schema.as_deref());
         match save.written {
             Written::Whole(text) => save::whole(form, save.seen, text, save.current, &rules),
             Written::Fragment(text) => save::fragment(form, save.seen, text, save.current, &rules),
@@ -214,8 +232,10 @@ impl Document for ConfigDocument {
         let form = form_of(view)?;
         let (was, is) = (ConfigState::of(current), ConfigState::of(old));
         let text = is.text(form).unwrap_or_default();
-        let schema = self.schema.as_ref().and_then(SchemaFile::get);
-        let rules = Rules { schema: schema.as_deref(), version_limit: self.version_limit };
+        let schema = self.schema_now();
+        let stored = was.value().and_then(version::of);
+        let version_limit = self.version_limit.map(|limit| limit.max(stored.unwrap_or(limit)));
+        let rules = Rules { version_limit, ..self.rules(schema.as_deref()) };
         save::whole(form, None, text.as_bytes(), &self.fresh(), &rules)?;
         let same = [Form::Json, Form::Yaml].into_iter().all(|f| was.text(f) == is.text(f));
         let next = if same { current } else { old };

@@ -177,16 +177,20 @@ fn keys_for_commands() {
     assert_eq!(get(&cur, "tools[1]").unwrap().unwrap(), "{\n  \"id\": \"sh\",\n  \"on\": false\n}");
     assert_eq!(get(&cur, "koan.nothing").unwrap(), None);
     assert!(get(&cur, "a..b").is_err());
-    let (view, text) = with_key(&cur, "koan.budget", Some("2.50")).unwrap().unwrap();
-    assert_eq!((view, text), (Y, YAML.replace("1.0", "2.50")));
-    let (_, text) = with_key(&cur, "list[1]", Some("plain text")).unwrap().unwrap();
+    let with_key = keys::with_key;
+    let (form, text) = with_key(&cur, "koan.budget", Some("2.50")).unwrap().unwrap();
+    assert_eq!((form, text), (Form::Yaml, YAML.replace("1.0", "2.50")));
+    let (_, text) = with_key(&cur, "list[1]", Some("\"plain text\"")).unwrap().unwrap();
     assert_eq!(text, YAML.replace("[a, b, c]", "[a, plain text, c]"));
+    let (_, text) = with_key(&cur, "tools[id=sh].on", Some("true")).unwrap().unwrap();
+    assert_eq!(text, YAML.replace("on: false", "on: true"));
     let (_, text) = with_key(&cur, "koan.name", None).unwrap().unwrap();
     assert_eq!(text, YAML.replace("  name: 'k'\n", ""));
     assert_eq!(with_key(&cur, "koan.nothing", None).unwrap(), None);
     assert!(with_key(&cur, "big.x", Some("1")).is_err());
-    let (view, text) = with_key(&doc().fresh(), "a.b", Some("true")).unwrap().unwrap();
-    assert_eq!((view, &*text), (J, "{\n  \"a\": {\n    \"b\": true\n  }\n}\n"));
+    assert!(with_key(&cur, "big", Some("x")).is_err());
+    let (form, text) = with_key(&doc().fresh(), "a.b", Some("true")).unwrap().unwrap();
+    assert_eq!((form, &*text), (Form::Json, "{\n  \"a\": {\n    \"b\": true\n  }\n}\n"));
     assert_eq!(source_bytes(&cur), YAML.as_bytes());
     assert!(source_bytes(&doc().fresh()).is_empty());
 }
@@ -319,26 +323,6 @@ fn refusals_say_where() {
     assert!(r.message.contains("too large"), "{r}");
     let r = refused(Y, format!("a: {}{}\n", "[".repeat(500), "]".repeat(500)).as_bytes(), &cur);
     assert!(r.message.contains("deep"), "{r}");
-}
-
-#[test]
-fn the_stored_version_never_goes_down() {
-    let d = ConfigDocument::new(None, Some(3));
-    let save =
-        |text: &str, cur: &State| save_with(&d, J, Some(cur), Written::Whole(text.as_bytes()), cur);
-    let cur = state(Form::Json, "{\"version\": 2, \"a\": 1}");
-    let r = save("{\"version\": 4,\n \"a\": 1}", &cur).map(|p| p.summary).unwrap_err();
-    assert_eq!((r.reason, r.line, r.key.as_deref()), (Reason::Version, Some(1), Some("version")));
-    assert_eq!(json(&save("{\"version\": 3}", &cur).unwrap().next), "{\"version\": 3}");
-    assert_eq!(
-        json(&save("{\"version\": 1, \"a\": 5}", &cur).unwrap().next),
-        "{\"version\": 2, \"a\": 5}"
-    );
-    let newer = state(Form::Json, "{\"version\": 7}");
-    assert!(save("{\"version\": 7, \"a\": 5}", &newer).is_ok());
-    let p = whole(J, None, "{\"version\": 1, \"b\": 1}", &cur);
-    assert_eq!(json(&p.next), "{\"version\": 2, \"a\": 1, \"b\": 1}");
-    assert!(Arc::ptr_eq(&whole(J, None, "{\"version\": 1}", &cur).next, &cur));
 }
 
 #[test]

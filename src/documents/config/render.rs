@@ -28,13 +28,13 @@ impl Default for Layout {
 
 /// A whole document in this form: two-space indentation, final newline.
 pub(super) fn document(form: Form, value: &Value) -> String {
+    let lines = |v| block_lines(v, 0).into_iter().map(|l| l + "\n").collect();
     let mut out = String::new();
     match form {
         Form::Json => json(value, &Layout::default(), "", &mut out),
         Form::Yaml => match value {
-            Value::Map(m) if !m.is_empty() => {
-                return block_lines(value, 0).into_iter().map(|l| l + "\n").collect();
-            }
+            Value::Map(m) if !m.is_empty() => return lines(value),
+            Value::Seq(s) if !s.is_empty() => return lines(value),
             _ => out.push_str(&flow(value)),
         },
     }

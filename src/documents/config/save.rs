@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::edit::reach;
 use super::lists::merge_lines;
 use super::merge::{self, Merge};
-use super::path::KeyPath;
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
-use super::tree::{Doc, Form, empty, read, text_of};
+use super::tree::{Doc, Form, empty, read, read_any, text_of};
 use super::value::Value;
+use super::version;
 use crate::documents::{Plan, State};
 use crate::model::{Reason, Refusal};
 
@@ -20,6 +20,8 @@ pub(super) struct Rules<'a> {
     pub schema: Option<&'a Schema>,
     /// The newest `version` that is accepted, if there is a limit.
     pub version_limit: Option<i64>,
+    /// A payload that says no `version` comes from a program older than any.
+    pub unsaid_is_older: bool,
 }
 
 /// A save as a whole text.
@@ -35,10 +37,8 @@ pub(super) fn whole(
     if cur.text(form) == Some(text) {
         return Ok(unchanged(current));
     }
-    let writer = Writer { form, text, doc: read(form, text)?, saw: seen.map(ConfigState::of), cur };
-    check_version(&writer.doc, cur.value().and_then(version), rules.version_limit)?;
-    let Merge { value: mut target, overlaps } = writer.merge();
-    keep_version(&mut target, cur.value());
+    let writer = Writer::new(form, text, seen.map(ConfigState::of), cur, rules)?;
+    let Merge { value: target, overlaps } = writer.merge();
     if let Some(schema) = rules.schema {
         writer.check(&target, schema)?;
     }
@@ -58,11 +58,33 @@ struct Writer<'a> {
     form: Form,
     text: &'a str,
     doc: Doc,
+    /// What it wrote, with the stored version if its own is lower; of an older program with what
+    /// that does not know.
+    value: Value,
     saw: Option<&'a ConfigState>,
     cur: &'a ConfigState,
 }
 
-impl Writer<'_> {
+impl<'a> Writer<'a> {
+    fn new(
+        form: Form,
+        text: &'a str,
+        saw: Option<&'a ConfigState>,
+        cur: &'a ConfigState,
+        rules: &Rules<'_>,
+    ) -> Result<Writer<'a>, Refusal> {
+        let doc = read(form, text)?;
+        version::check(&doc, cur.value().and_then(version::of), rules.version_limit)?;
+        let mut value = match saw.and_then(ConfigState::value) {
+            Some(seen) if version::is_older(&doc.value, seen, rules.unsaid_is_older) => {
+                version::complete(&doc.value, seen)
+            }
+            _ => doc.value.clone(),
+        };
+        version::keep(&mut value, cur.value());
+        Ok(Writer { form, text, doc, value, saw, cur })
+    }
+
     /// It had seen the current bytes of the name that it saves (R6).
     fn is_current(&self) -> bool {
         self.saw.is_some_and(|s| s.text(self.form) == self.cur.text(self.form))
@@ -75,20 +97,18 @@ impl Writer<'_> {
 
     fn merge(&self) -> Merge {
         match self.cur.value() {
-            Some(now) if !self.is_current() => {
-                merge::merge(self.base().as_ref(), &self.doc.value, now)
-            }
-            _ => Merge { value: self.doc.value.clone(), overlaps: Vec::new() },
+            Some(now) if !self.is_current() => merge::merge(self.base().as_ref(), &self.value, now),
+            _ => Merge { value: self.value.clone(), overlaps: Vec::new() },
         }
     }
 
     /// What was written and what comes out of it are both held against the schema, but a
     /// blind save, which only adds, need not be complete by itself.
     fn check(&self, target: &Value, schema: &Schema) -> Result<(), Refusal> {
-        let alone = target.same(&self.doc.value);
+        let alone = target.same(&self.value);
         if alone || self.saw.is_some() {
             let root = Some(&self.doc.root);
-            schema.check(&self.doc.value).map_err(|f| f.refusal(Reason::Schema, root))?;
+            schema.check(&self.value).map_err(|f| f.refusal(Reason::Schema, root))?;
         }
         if !alone {
             let reason = if self.saw.is_some() { Reason::Merged } else { Reason::Schema };
@@ -121,7 +141,7 @@ impl Writer<'_> {
             let now = self.cur.text(form).unwrap_or("");
             Some(carry(form, self.saw.and_then(|s| s.text(form)), text, now, &target))
         } else {
-            target.same(&self.doc.value).then(|| text.to_owned())
+            target.same(&self.value).then(|| reach(form, text, &target))
         };
         Some(if form == source_form {
             let other = self.cur.saved_other().map(|o| reach(form.other(), o, &target));
@@ -176,7 +196,7 @@ fn appended(
     match read(form, fragment) {
         Ok(doc) if !fragment.starts_with([' ', '\t']) => {
             let mut target = merge::merge(None, &doc.value, value).value;
-            keep_version(&mut target, Some(value));
+            version::keep(&mut target, Some(value));
             match read(form, &joined) {
                 Ok(both) if both.value.same(&target) => {
                     whole(form, Some(current), joined.as_bytes(), current, rules)
@@ -218,45 +238,18 @@ fn unchanged(current: &State) -> Plan {
 
 /// The text of this form after both changes: by lines first, so that comments of both sides
 /// are in it, then by keys until the values are right.
-fn carry(form: Form, seen: Option<&str>, written: &str, now: &str, target: &Value) -> String {
+pub(super) fn carry(
+    form: Form,
+    seen: Option<&str>,
+    written: &str,
+    now: &str,
+    target: &Value,
+) -> String {
     if let Some(seen) = seen {
         let merged = merge_lines(seen, written, now);
-        if read(form, &merged).is_ok() {
+        if read_any(form, &merged).is_ok() {
             return reach(form, &merged, target);
         }
     }
     reach(form, now, target)
-}
-
-fn version(value: &Value) -> Option<i64> {
-    value.entry("version")?.integer()
-}
-
-/// Refuses a version that is newer than both the one stored and the limit.
-fn check_version(doc: &Doc, stored: Option<i64>, limit: Option<i64>) -> Result<(), Refusal> {
-    let (Some(new), Some(limit)) = (version(&doc.value), limit) else { return Ok(()) };
-    if new <= limit || stored.is_some_and(|s| new <= s) {
-        return Ok(());
-    }
-    let path = KeyPath::default().key("version");
-    Err(Refusal::new(
-        Reason::Version,
-        format!("version {new} is newer than {}", limit.max(stored.unwrap_or(limit))),
-    )
-    .at_line(doc.root.line_of(&path))
-    .at_key("version")
-    .hint("this store takes no newer version (--config-version-limit)"))
-}
-
-/// The stored version never goes down. (A writer that has seen it can take the key out.)
-fn keep_version(target: &mut Value, current: Option<&Value>) {
-    let Some(stored) = current.and_then(version) else { return };
-    if version(target).is_some_and(|v| v < stored) {
-        let kept = current.and_then(|c| c.entry("version")).cloned();
-        if let (Value::Map(m), Some(kept)) = (target, kept)
-            && let Some(e) = m.iter_mut().find(|(k, _)| k == "version")
-        {
-            e.1 = kept;
-        }
-    }
 }

@@ -37,6 +37,8 @@ impl Form {
 
 /// Deepest nesting that is read.
 pub(super) const MAX_DEPTH: usize = 128;
+/// Most values that are read; each takes some hundred bytes.
+pub(super) const MAX_VALUES: usize = 1_000_000;
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,14 +206,14 @@ impl Node {
 /// A text that was read.
 #[derive(Debug, Clone)]
 pub(super) struct Doc {
-    /// The tree; its root is a map.
+    /// The tree.
     pub root: Node,
     /// Its value.
     pub value: Value,
 }
 
 /// The bytes as text (R7: what is wrong with them, with the line).
-pub(super) fn text_of(bytes: &[u8]) -> Result<&str, Refusal> {
+pub fn text_of(bytes: &[u8]) -> Result<&str, Refusal> {
     let line = |at: usize| 1 + bytes[..at].iter().filter(|b| **b == b'\n').count();
     let text = std::str::from_utf8(bytes).map_err(|e| {
         Refusal::new(Reason::Invalid, "the text is not UTF-8")
@@ -228,6 +230,23 @@ pub(super) fn text_of(bytes: &[u8]) -> Result<&str, Refusal> {
 /// not one YAML document; blank texts and comments alone as [`Reason::Empty`]; a top level
 /// that is not an object; duplicate keys; nesting over [`MAX_DEPTH`].
 pub(super) fn read(form: Form, text: &str) -> Result<Doc, Refusal> {
+    let doc = read_any(form, text)?;
+    if !matches!(doc.root.kind, Kind::Map(_)) {
+        return Err(Refusal::new(
+            Reason::Invalid,
+            format!("the top level is a {}, not an object with keys", doc.value.type_name()),
+        )
+        .at_line(doc.root.line)
+        .hint(match form {
+            Form::Json => "write {\"key\": value}",
+            Form::Yaml => "write lines such as key: value",
+        }));
+    }
+    Ok(doc)
+}
+
+/// The same with any value at the top level.
+pub(super) fn read_any(form: Form, text: &str) -> Result<Doc, Refusal> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(empty());
     }
@@ -236,17 +255,6 @@ pub(super) fn read(form: Form, text: &str) -> Result<Doc, Refusal> {
         Form::Yaml => super::yaml::parse(text)
             .and_then(|root| super::yaml::old_readers(text).map(|()| root))?,
     };
-    if !matches!(root.kind, Kind::Map(_)) {
-        return Err(Refusal::new(
-            Reason::Invalid,
-            format!("the top level is a {}, not an object with keys", root.value().type_name()),
-        )
-        .at_line(root.line)
-        .hint(match form {
-            Form::Json => "write {\"key\": value}",
-            Form::Yaml => "write lines such as key: value",
-        }));
-    }
     let value = root.value();
     Ok(Doc { root, value })
 }

@@ -139,11 +139,6 @@ impl Live {
         self.anything_waits()
     }
 
-    /// Whether rows may be written now: nobody else holds `missions.lock`.
-    pub fn lock_is_free(&self) -> bool {
-        !self.lock_is_held()
-    }
-
     /// Rows of this document wait for `missions.lock`.
     pub fn waits(&self, doc: DocId) -> bool {
         self.shown.read().slots[place(doc)].waits()
@@ -196,11 +191,7 @@ impl Live {
         let free = !self.documents[place(doc)].under_missions_lock();
         let rows = free || gate.has_missions_lock() || under_their_lock;
         let saved = work.change(gate.conn(), doc, plan, cause, rows)?;
-        // Programs export as the last thing before they let go of the lock: what waits becomes
-        // rows then, before the next holder reads them.
-        if rows {
-            work.settle(gate.conn(), doc)?;
-        } else {
+        if !rows {
             *self.rows_wait.0.lock() = true;
             self.rows_wait.1.notify_all();
         }

@@ -262,12 +262,24 @@ impl<'l> Work<'l> {
         let same_belief = Arc::ptr_eq(&next, &believed);
         let version = if changed {
             let state = match rows {
-                true => self.kind(doc).apply(conn, &self.slot(doc).rows, &next, &self.cx)?,
+                true if self.slot(doc).waits() => {
+                    // The saver holds `missions.lock`. Rows that nobody could read there must
+                    // not appear meanwhile: its next replace-all would remove them unseen.
+                    let (kind, slot) = (self.kind(doc), self.slot(doc));
+                    let own = kind.carry(&current.state, &next, &slot.rows, &self.cx)?;
+                    let own = kind.apply(conn, &slot.rows, &own, &self.cx)?;
+                    let slot = &mut self.slots[place(doc)];
+                    (slot.rows, slot.rows_apart) = (own, true);
+                    next
+                }
+                true => {
+                    let state =
+                        self.kind(doc).apply(conn, &self.slot(doc).rows, &next, &self.cx)?;
+                    self.slots[place(doc)].rows = state.clone();
+                    state
+                }
                 false => next,
             };
-            if rows {
-                self.slots[place(doc)].rows = state.clone();
-            }
             let mtime = self.next_mtime(doc);
             let mut version = Version { doc, rev: Rev(0), mtime, state, belief: false };
             let notes = Notes { summary, overlaps: overlaps.clone() };

@@ -6,6 +6,7 @@
 mod apply;
 mod archive;
 mod batch;
+mod carry;
 mod chunk;
 mod compare;
 mod entry;
@@ -23,6 +24,7 @@ mod report;
 mod rows;
 mod sequence;
 mod settle;
+mod theirs;
 mod tree;
 
 use std::sync::Arc;
@@ -178,6 +180,17 @@ impl Document for Missions {
         _cx: &Context,
     ) -> Result<State, StoreError> {
         Ok(Arc::new(apply::apply(conn, self.state(before)?, self.state(after)?)?))
+    }
+
+    fn carry(
+        &self,
+        before: &State,
+        after: &State,
+        rows: &State,
+        cx: &Context,
+    ) -> Result<State, StoreError> {
+        let (before, after) = (self.state(before)?, self.state(after)?);
+        Ok(Arc::new(carry::carry(before, after, self.state(rows)?, cx.now)))
     }
 
     fn archived_text(&self, view: View, archive: &[u8]) -> Option<Vec<u8>> {

@@ -198,8 +198,10 @@ impl<'t> Parser<'t> {
         while pos < self.text.len() {
             let line = self.line_at(pos);
             pos += line.len();
-            let s = line.trim().as_bytes();
-            if s.len() >= len && s.iter().all(|b| *b == glyph) {
+            let s = line.trim();
+            let glyphs = s.bytes().take_while(|b| *b == glyph).count();
+            // The markers of an item stand at the end of its last line, which this may be.
+            if glyphs >= len && (glyphs == s.len() || marker::split(s).0.trim().len() == glyphs) {
                 return Some(pos);
             }
         }
@@ -306,6 +308,11 @@ pub fn simple(raw: &str) -> Mission {
         let s = first.trim_start();
         *first = s.strip_prefix("- ").unwrap_or(s).trim_start();
     }
+    without_markers(lines)
+}
+
+/// Lines without the markers at the end of the last one.
+fn without_markers(mut lines: Vec<&str>) -> Mission {
     let last = lines.len().saturating_sub(1);
     let (text, times) = marker::split(lines.get(last).copied().unwrap_or_default());
     if text.is_empty() && last == 0 {
@@ -319,9 +326,9 @@ pub fn simple(raw: &str) -> Mission {
     Mission::of_text(joined, times)
 }
 
-/// A `### ` block: stored whole.
+/// A `### ` block: stored whole, but for the markers at its end.
 fn block(raw: &str) -> Mission {
-    Mission::of_text(plain_lines(raw).join("\n"), Default::default())
+    without_markers(plain_lines(raw))
 }
 
 fn idea(raw: &str) -> Idea {

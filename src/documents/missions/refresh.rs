@@ -105,13 +105,13 @@ pub(super) struct Refresh<'a> {
     tally: Tally,
     /// Row -> identity in the next version.
     pub(super) ids: Vec<Option<Ident>>,
-    known: Given,
+    pub(super) known: Given,
     pub(super) given: Given,
     now: Stamp,
 }
 
 impl<'a> Refresh<'a> {
-    fn new(
+    pub(super) fn new(
         rows: Vec<Row>,
         base: &MissionsState,
         last: &'a MissionsState,
@@ -186,7 +186,7 @@ impl<'a> Refresh<'a> {
         places
     }
 
-    fn carry_over(&mut self) {
+    pub(super) fn carry_over(&mut self) {
         let places = self.places();
         for i in 0..self.items.len() {
             if self.of_item[i].is_none() {
@@ -436,7 +436,7 @@ impl<'a> Refresh<'a> {
         Some(Arc::new(render::entry(ours.id, kind, to, eol, Some(&ours.raw))))
     }
 
-    fn finish(self, last: &MissionsState) -> Outcome {
+    pub(super) fn finish(self, last: &MissionsState) -> Outcome {
         let Refresh { rows, batch, mut state, overlaps, tally, ids, now, same, given, .. } = self;
         let touched = !batch.is_empty();
         state.vanished = state

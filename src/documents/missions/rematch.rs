@@ -50,6 +50,17 @@ impl Refresh<'_> {
         self.moved_with_a_tag();
     }
 
+    /// By identity, for rows that are the items of a version: `ids` are theirs.
+    pub(super) fn pair_by_identity(&mut self, ids: &[Ident]) {
+        let items = self.items.iter().enumerate().map(|(i, it)| (ident(&it.entry), i));
+        let items: HashMap<Ident, usize> = items.collect();
+        for (row, id) in ids.iter().enumerate() {
+            if let Some(&item) = items.get(id) {
+                self.pair(row, item);
+            }
+        }
+    }
+
     /// Rows that are none of `base` and that the program which put them has read in the mount,
     /// where they wait for it to let go of `missions.lock`.
     pub(super) fn match_waiting(&mut self, read: &MissionsState) {

@@ -58,8 +58,23 @@ fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
         if lines.iter().any(|l| l.is_empty()) {
             lines.retain(|l| !l.is_empty());
         }
-        return lines;
+    } else {
+        continued(&mut lines, indent);
     }
+    let mut shown = m.times.clone();
+    match section {
+        Section::Pending => (shown.started, shown.completed, shown.cause) = (None, None, None),
+        Section::InProgress => (shown.completed, shown.cause) = (None, None),
+        _ => {}
+    }
+    if let Some(last) = lines.last_mut() {
+        last.push_str(&marker::render(&shown, section == Section::Failed));
+    }
+    lines
+}
+
+/// Makes an item of the lines of its text.
+fn continued(lines: &mut Vec<String>, indent: &str) {
     while lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
@@ -82,16 +97,6 @@ fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
             line.insert_str(0, "  ");
         }
     }
-    let mut shown = m.times.clone();
-    match section {
-        Section::Pending => (shown.started, shown.completed, shown.cause) = (None, None, None),
-        Section::InProgress => (shown.completed, shown.cause) = (None, None),
-        _ => {}
-    }
-    if let Some(last) = lines.last_mut() {
-        last.push_str(&marker::render(&shown, section == Section::Failed));
-    }
-    lines
 }
 
 /// Whether an unindented line goes on with the item above it.

@@ -10,6 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -164,6 +165,24 @@ impl Inode {
         self.spot.lock().fd = Some(Arc::clone(&fd));
         self.shared.opened(self);
         Ok(fd)
+    }
+
+    /// Where it was last seen, relative to the root; `None` when that leads nowhere.
+    pub(super) fn path(&self) -> Option<PathBuf> {
+        let (mut names, mut next) = (Vec::new(), None);
+        for _ in 0..MAX_DEPTH {
+            let parent = {
+                let inode: &Inode = next.as_deref().unwrap_or(self);
+                if inode.node == ROOT {
+                    return Some(names.iter().rev().collect());
+                }
+                let spot = inode.spot.lock();
+                names.push(spot.name.clone());
+                spot.parent.clone()
+            };
+            next = Some(parent?);
+        }
+        None
     }
 
     /// Whether the kernel has written since the last question.

@@ -3,8 +3,10 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
 
 use super::Plain;
+use crate::vfs::owned::FileId;
 use crate::vfs::ports::PlainFiles;
 use crate::vfs::{Attr, Fh, Node, Result};
 
@@ -29,6 +31,15 @@ impl PlainFiles for Plain {
         let mut handles = Plain::handles_of(self, ino);
         handles.retain(|fh| PlainFiles::may_write(self, *fh));
         handles
+    }
+
+    fn id_of(&self, node: Node) -> Option<FileId> {
+        let key = self.nodes.get(node).ok()?.key;
+        Some(FileId { ino: key.ino, born: key.born })
+    }
+
+    fn path_of(&self, node: Node) -> Option<PathBuf> {
+        self.nodes.get(node).ok()?.path()
     }
 
     fn may_write(&self, fh: Fh) -> bool {

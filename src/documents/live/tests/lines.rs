@@ -140,6 +140,15 @@ impl Document for Lines {
             }
         }
     }
+    fn carry(
+        &self,
+        before: &State,
+        after: &State,
+        rows: &State,
+        _: &Context,
+    ) -> Result<State, StoreError> {
+        Ok(state(carry(lines_of(before), lines_of(after), lines_of(rows))))
+    }
     fn apply(
         &self,
         conn: &Connection,

@@ -231,16 +231,47 @@ fn a_saver_that_holds_the_lock_commits_under_it() {
     let dir = tempfile::tempdir().unwrap();
     let live = new_store(dir.path());
     let _lock = hold_lock(dir.path());
-    append(&live, "waits\n");
     let sql = other(dir.path());
-    assert_eq!(rows(&sql), "");
     let under = SaveRequest { under_their_lock: true, ..request(None, Written::Fragment(b"a\n")) };
     let saved = live.save(under).unwrap();
-    assert_eq!(rows(&sql), "waits\na\n");
+    assert_eq!(rows(&sql), "a\n");
     drop(live);
     let live = open(dir.path());
     assert_eq!(live.cached(DOC).rev, saved.version.rev, "the rows are the newest revision");
     assert!(live.settle().unwrap());
+}
+
+/// A removal needs that the remover has seen it: rows that appear while somebody holds the lock
+/// would go with the next replace-all of what was read before.
+#[test]
+fn what_waits_does_not_become_rows_by_a_save_of_the_holder() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "old\n");
+    let lock = hold_lock(dir.path());
+    append(&live, "waits\n");
+    let sql = other(dir.path());
+    let under = |written| SaveRequest { under_their_lock: true, ..request(None, written) };
+    live.save(under(Written::Fragment(b"own\n"))).unwrap();
+    assert_eq!(rows(&sql), "old\nown\n");
+    assert_eq!(read(&live), "old\nwaits\nown\n");
+    drop(live);
+    let live = open(dir.path());
+    assert_eq!(read(&live), "old\nwaits\nown\n", "after a restart as before it");
+    // All rows again, from what it read at first.
+    sql.execute_batch("BEGIN; DELETE FROM ifs_lines; INSERT INTO ifs_lines (id, text) VALUES (1, 'old\n'), (71, 'theirs\n'); COMMIT").unwrap();
+    assert_eq!(read(&live), "old\nwaits\ntheirs\n");
+    live.save(under(Written::Fragment(b"more\n"))).unwrap();
+    drop(lock);
+    while !live.settle().unwrap() {}
+    let text = read(&live);
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&text), ["more", "old", "theirs", "waits"]);
+    assert_eq!(sorted(&rows(&sql)), sorted(&text));
 }
 
 #[test]

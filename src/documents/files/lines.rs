@@ -1,0 +1,288 @@
+//! Three-way merge of texts by line (merge.md, "All kinds", "Text and queues").
+//!
+//! Lines are compared without trailing blanks and line ends. What the two sides have in common
+//! with the seen text is found first; a line that stands between the same common lines as
+//! another one, and resembles it, is the same line, edited. In a queue no line is ever edited:
+//! it is taken out and another one is added, so that nothing that was added can be lost.
+
+use std::collections::HashMap;
+
+use super::layout::{Line, Shape, split};
+use super::pairs;
+use crate::model::Overlap;
+use crate::text::align;
+
+/// Most lines of the three texts together that are compared one by one.
+const MOST: usize = 1_000_000;
+/// Most overlaps that are recorded one by one.
+const OVERLAPS: usize = 100;
+/// Longest text shown in an overlap, in characters.
+const SHOWN: usize = 200;
+
+/// What the lines are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Lines of a text: the later change of a line wins, the same addition counts once.
+    Text,
+    /// Entries of a queue: all additions are kept.
+    Queue,
+}
+
+/// A merged text, and where the two sides met (R4).
+pub(super) struct Merged {
+    /// The text after both changes.
+    pub text: Vec<u8>,
+    /// Where they changed the same line.
+    pub overlaps: Vec<Overlap>,
+}
+
+/// What one side made of the seen lines.
+struct Side {
+    /// For each seen line the place of what stands for it now; `None`: removed.
+    slots: Vec<Option<usize>>,
+    /// Places of what was put before each seen line, and after the last.
+    gaps: Vec<Vec<usize>>,
+}
+
+/// Merges what `written` changed of `seen` into `current`.
+pub(super) fn merge(mode: Mode, seen: &[u8], written: &[u8], current: &[u8]) -> Merged {
+    if let Some(text) = shortened(seen, written, current) {
+        return Merged { text, overlaps: Vec::new() };
+    }
+    let count = |text: &[u8]| text.iter().filter(|b| **b == b'\n').count();
+    if count(seen) + count(written) + count(current) > MOST {
+        return too_many(mode, written, current);
+    }
+    let (s, w, c) = (split(seen), split(written), split(current));
+    let shape = Shape::merged(&s, &w, &c);
+    let head = common(s.iter(), w.iter(), c.iter());
+    let (s, w, c, before) = (&s[head..], &w[head..], &c[head..], &c[..head]);
+    let tail = common(s.iter().rev(), w.iter().rev(), c.iter().rev());
+    let after = &c[c.len() - tail..];
+    let (s, w, c) = (&s[..s.len() - tail], &w[..w.len() - tail], &c[..c.len() - tail]);
+    let numbers = numbered([s, w, c]);
+    let mut m = Merger {
+        mode,
+        s,
+        w,
+        c,
+        numbers: &numbers,
+        out: before.iter().map(|l| (*l, From::Current)).collect(),
+        overlaps: Vec::new(),
+        more: 0,
+    };
+    m.run();
+    let Merger { mut out, mut overlaps, more, .. } = m;
+    out.extend(after.iter().map(|l| (*l, From::Current)));
+    if more > 0 {
+        let n = format!("{more} more lines");
+        overlaps.push(Overlap { what: n, earlier: String::new(), later: String::new() });
+    }
+    Merged { text: shape.write(&out), overlaps }
+}
+
+/// The frequent case: lines were only added at the end, and the writer took some away from the
+/// beginning or the end, or all.
+fn shortened(seen: &[u8], written: &[u8], current: &[u8]) -> Option<Vec<u8>> {
+    let whole = |text: &[u8]| text.is_empty() || text.ends_with(b"\n");
+    let more = current.strip_prefix(seen)?;
+    let before_rest = seen.strip_suffix(written)?;
+    (whole(seen) && whole(written) && whole(before_rest) || written.is_empty() && whole(seen))
+        .then(|| [written, more].concat())
+}
+
+/// How many lines all three begin with.
+fn common<'a>(
+    s: impl Iterator<Item = &'a Line<'a>>,
+    w: impl Iterator<Item = &'a Line<'a>>,
+    c: impl Iterator<Item = &'a Line<'a>>,
+) -> usize {
+    s.zip(w).zip(c).take_while(|((s, w), c)| s == w && s == c).count()
+}
+
+/// Of texts that are too long to compare: nobody's entries are lost, the later text wins.
+fn too_many(mode: Mode, written: &[u8], current: &[u8]) -> Merged {
+    match mode {
+        Mode::Text => {
+            let what = "the whole text, which has too many lines to compare".to_owned();
+            let overlap = Overlap { what, earlier: shown(current), later: shown(written) };
+            Merged { text: written.to_vec(), overlaps: vec![overlap] }
+        }
+        Mode::Queue => {
+            let glue: &[u8] =
+                if current.is_empty() || current.ends_with(b"\n") { b"" } else { b"\n" };
+            Merged { text: [current, glue, written].concat(), overlaps: Vec::new() }
+        }
+    }
+}
+
+/// Numbers the lines so that equal ones, in any of the lists, have the same number.
+fn numbered(lists: [&[Line<'_>]; 3]) -> [Vec<u32>; 3] {
+    let mut known: HashMap<&[u8], u32> = HashMap::new();
+    lists.map(|list| {
+        list.iter()
+            .map(|line| {
+                let next = u32::try_from(known.len()).unwrap_or(u32::MAX);
+                *known.entry(line.key()).or_insert(next)
+            })
+            .collect()
+    })
+}
+
+/// Which side a line of the merged text was taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// The current text.
+    Current,
+    /// The written text.
+    Written,
+}
+
+struct Merger<'t, 'n> {
+    mode: Mode,
+    s: &'t [Line<'t>],
+    w: &'t [Line<'t>],
+    c: &'t [Line<'t>],
+    numbers: &'n [Vec<u32>; 3],
+    out: Vec<(Line<'t>, From)>,
+    overlaps: Vec<Overlap>,
+    more: usize,
+}
+
+impl Merger<'_, '_> {
+    fn run(&mut self) {
+        let [sn, wn, cn] = self.numbers;
+        let mut budget = pairs::BUDGET;
+        let w = side(self.mode, (sn, self.s), (wn, self.w), &mut budget);
+        let c = side(self.mode, (sn, self.s), (cn, self.c), &mut budget);
+        for i in 0..=self.s.len() {
+            self.gap(&w.gaps[i], &c.gaps[i]);
+            if i < self.s.len() {
+                self.slot(i, w.slots[i], c.slots[i]);
+            }
+        }
+    }
+
+    /// Both sides' additions, the current ones first.
+    fn gap(&mut self, w: &[usize], c: &[usize]) {
+        self.out.extend(c.iter().map(|j| (self.c[*j], From::Current)));
+        let twice = match self.mode {
+            Mode::Text => self.in_both(w, c),
+            Mode::Queue => Vec::new(),
+        };
+        for (n, j) in w.iter().enumerate() {
+            if !twice.get(n).copied().unwrap_or(false) {
+                self.out.push((self.w[*j], From::Written));
+            }
+        }
+    }
+
+    /// Which of the written additions are among the current ones. Blank lines count only
+    /// together with a line beside them.
+    fn in_both(&self, w: &[usize], c: &[usize]) -> Vec<bool> {
+        let mut twice = vec![false; w.len()];
+        if w.is_empty() || c.is_empty() {
+            return twice;
+        }
+        let of = |places: &[usize], numbers: &[u32]| -> Vec<u32> {
+            places.iter().map(|j| numbers[*j]).collect()
+        };
+        let pairs = align(&of(w, &self.numbers[1]), &of(c, &self.numbers[2]));
+        let runs = pairs.chunk_by(|a, b| a.0 + 1 == b.0 && a.1 + 1 == b.1);
+        for run in runs {
+            if run.iter().any(|(n, _)| !self.w[w[*n]].key().is_empty()) {
+                run.iter().for_each(|(n, _)| twice[*n] = true);
+            }
+        }
+        twice
+    }
+
+    fn slot(&mut self, i: usize, w: Option<usize>, c: Option<usize>) {
+        let [sn, wn, cn] = self.numbers;
+        match (w, c) {
+            (Some(a), Some(b)) if wn[a] == cn[b] => {
+                // Equal but for blanks at the end: who changed those has them.
+                let mine = self.w[a].body != self.s[i].body && wn[a] == sn[i];
+                let kept = if mine && self.c[b].body == self.s[i].body {
+                    (self.w[a], From::Written)
+                } else {
+                    (self.c[b], From::Current)
+                };
+                self.out.push(kept);
+            }
+            (Some(a), Some(b)) if wn[a] == sn[i] => {
+                let _ = a;
+                self.out.push((self.c[b], From::Current));
+            }
+            (Some(a), Some(b)) => {
+                if cn[b] != sn[i] {
+                    self.overlap(Some(self.c[b]), self.w[a]);
+                }
+                self.out.push((self.w[a], From::Written));
+            }
+            (Some(a), None) if wn[a] != sn[i] => {
+                self.overlap(None, self.w[a]);
+                self.out.push((self.w[a], From::Written));
+            }
+            (None, Some(b)) if cn[b] != sn[i] => {
+                self.overlap(Some(self.c[b]), self.c[b]);
+                self.out.push((self.c[b], From::Current));
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes that both changed the line that is written out next.
+    fn overlap(&mut self, earlier: Option<Line<'_>>, later: Line<'_>) {
+        if self.overlaps.len() == OVERLAPS {
+            self.more += 1;
+            return;
+        }
+        self.overlaps.push(Overlap {
+            what: format!("line {}", self.out.len() + 1),
+            earlier: earlier.map_or_else(|| "(removed)".into(), |l| shown(l.body)),
+            later: shown(later.body),
+        });
+    }
+}
+
+fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(4 * SHOWN)]).into_owned();
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
+    }
+}
+
+fn side(
+    mode: Mode,
+    from: (&[u32], &[Line<'_>]),
+    to: (&[u32], &[Line<'_>]),
+    budget: &mut usize,
+) -> Side {
+    let mut s = Side { slots: vec![None; from.0.len()], gaps: vec![Vec::new(); from.0.len() + 1] };
+    let (mut i, mut j) = (0, 0);
+    let end = (from.0.len(), to.0.len());
+    for (x, y) in align(from.0, to.0).into_iter().chain([end]) {
+        let edited = match mode {
+            Mode::Text => pairs::edited(&from.1[i..x], &to.1[j..y], budget),
+            Mode::Queue => Vec::new(),
+        };
+        let mut gap = i;
+        let mut edited = edited.into_iter().peekable();
+        for n in j..y {
+            match edited.next_if(|(_, b)| j + b == n) {
+                Some((a, _)) => {
+                    s.slots[i + a] = Some(n);
+                    gap = i + a + 1;
+                }
+                None => s.gaps[gap].push(n),
+            }
+        }
+        if (x, y) != end {
+            s.slots[x] = Some(y);
+        }
+        (i, j) = (x + 1, y + 1);
+    }
+    s
+}
