@@ -74,6 +74,7 @@ impl From<DaemonError> for Failure {
             | DaemonError::Refused { .. }
             | DaemonError::TwoTruths { .. }
             | DaemonError::InTheWay { .. }
+            | DaemonError::Settings { .. }
             | DaemonError::Store(_)
             | DaemonError::Io { .. } => Exit::Failure,
         };

@@ -16,6 +16,7 @@ mod failure;
 mod follow;
 mod import;
 mod init;
+mod kinds;
 mod lock;
 mod log;
 mod mount;
@@ -70,6 +71,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Diff(args) => diff::run(args, instance),
         Command::Restore(args) => restore::run(args, instance),
         Command::Blame(args) => blame::run(args, instance),
+        Command::Kinds(args) => kinds::run(args, instance),
         Command::Check(args) => check::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::documents::settings::SettingsError;
 use crate::fuse::MountError;
 use crate::model::Refusal;
 use crate::store::StoreError;
@@ -94,6 +95,14 @@ pub enum DaemonError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// What is set in the store cannot be used.
+    #[error("{}/{problem}", .store.display())]
+    Settings {
+        /// The store.
+        store: PathBuf,
+        /// What is wrong, and in which line.
+        problem: SettingsError,
     },
     /// The store failed.
     #[error(transparent)]

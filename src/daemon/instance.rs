@@ -9,8 +9,9 @@ use super::journal::Marker;
 use super::names;
 use crate::documents::Document;
 use crate::documents::config::ConfigDocument;
+use crate::documents::files::StoreRules;
 use crate::documents::live::Live;
-use crate::documents::missions::Missions;
+use crate::documents::missions::{Missions, NestedBullets};
 use crate::documents::quarantine::Quarantine;
 use crate::model::{Clock, SystemClock};
 use crate::store::{Options, Store};
@@ -23,6 +24,9 @@ pub struct Instance {
     pub store: Arc<Store>,
     /// The documents.
     pub live: Arc<Live>,
+    /// Which of its files are managed, and what else is set. An `instancefs.toml` that cannot be
+    /// used stands for the defaults here; see [`StoreRules::problem`].
+    pub rules: Arc<StoreRules>,
 }
 
 impl Instance {
@@ -49,15 +53,22 @@ impl Instance {
     fn make(dir: &Path, store: Store, config_version_limit: Option<i64>) -> Result<Instance> {
         let store = Arc::new(store);
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let live = Live::open(Arc::clone(&store), kinds(dir, config_version_limit), clock)?;
-        Ok(Instance { dir: dir.to_owned(), store, live: Arc::new(live) })
+        let settings = |problem| DaemonError::Settings { store: dir.to_owned(), problem };
+        let rules = Arc::new(StoreRules::lenient(dir).map_err(settings)?);
+        let kinds = kinds(dir, config_version_limit, rules.settings().nested_bullets);
+        let live = Live::open(Arc::clone(&store), kinds, clock)?;
+        Ok(Instance { dir: dir.to_owned(), store, live: Arc::new(live), rules })
     }
 }
 
 /// The document kinds of a store.
-fn kinds(dir: &Path, config_version_limit: Option<i64>) -> Vec<Arc<dyn Document>> {
+fn kinds(
+    dir: &Path,
+    config_version_limit: Option<i64>,
+    nested: NestedBullets,
+) -> Vec<Arc<dyn Document>> {
     vec![
-        Arc::new(Missions::default()),
+        Arc::new(Missions::new(nested)),
         Arc::new(Quarantine),
         Arc::new(ConfigDocument::new(Some(dir.to_owned()), config_version_limit)),
     ]

@@ -207,6 +207,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
+        rules: None,
     };
     let options = Options::new(settings.store.clone());
     let owned = {

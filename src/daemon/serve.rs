@@ -129,6 +129,9 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     signals(events.clone()).map_err(io(&settings.store, "cannot wait for signals"))?;
 
     let instance = Instance::open_limited(&settings.store, settings.config_version_limit)?;
+    if let Some(problem) = instance.rules.problem() {
+        return Err(DaemonError::Settings { store: settings.store.clone(), problem });
+    }
     let mut notes = Vec::new();
     for taken in writeout::take_in(&instance)? {
         log::warn!("{taken}");

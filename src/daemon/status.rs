@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::error::Result;
 use super::instance::Instance;
+use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
+use crate::documents::settings::Settings;
 use crate::model::{DocId, Rev};
 use crate::store::{RefusalRow, Revision, Store};
 
@@ -68,7 +70,14 @@ pub fn describe(
         "overlaps": newest(overlaps),
         "stale_saves": newest(stale),
         "operations": operations,
+        "settings_problem": settings_problem(dir),
     }))
+}
+
+/// What is wrong with `instancefs.toml` as it is now.
+fn settings_problem(dir: &Path) -> Option<String> {
+    let usable = Settings::load(dir).and_then(|settings| RuleSet::new(&settings));
+    usable.err().map(|problem| problem.to_string())
 }
 
 /// The newest ones of all documents, newest first.

@@ -13,8 +13,10 @@ pub mod config;
 mod content;
 pub mod files;
 pub mod live;
+pub mod managed;
 pub mod missions;
 pub mod quarantine;
+pub mod settings;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -12,6 +12,8 @@ pub enum Via {
     Command,
     /// Another program changed the rows with SQLite.
     Sql,
+    /// Another program wrote the store's file, behind the mount.
+    Store,
     /// Taken in from a file: `init --from`, `adopt`, or a file edited while unmounted.
     Import,
 }
@@ -23,6 +25,7 @@ impl Via {
             Via::Mount => "mount",
             Via::Command => "command",
             Via::Sql => "sql",
+            Via::Store => "store",
             Via::Import => "import",
         }
     }
@@ -32,6 +35,7 @@ impl Via {
         match name {
             "mount" => Via::Mount,
             "command" => Via::Command,
+            "store" => Via::Store,
             "import" => Via::Import,
             _ => Via::Sql,
         }

@@ -21,6 +21,7 @@ mod connect;
 pub mod delta;
 mod durable;
 mod error;
+mod files;
 mod gate;
 mod history;
 mod lockfile;
@@ -35,6 +36,7 @@ pub mod upkeep;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {
+    pub(crate) use super::files::{on_record, set_file};
     pub(crate) use super::history::{actor, archive, insert, last_outside, last_rev};
     pub(crate) use super::tables::{document, set_document};
 }
@@ -42,6 +44,7 @@ pub(crate) mod ledger {
 pub use browse::{Cursor, Span};
 pub use connect::{DB_NAME, LOCK_NAME, Options, Store};
 pub use error::StoreError;
+pub use files::{FileRow, OnRecord};
 pub use gate::{Gate, Idle, Look, Wait};
 pub use history::{NewRevision, Revision};
 pub use lockfile::{MissionsLock, Turn};

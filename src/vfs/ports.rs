@@ -50,6 +50,10 @@ pub trait Documents: Send + Sync {
         text: &[u8],
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
+    /// The managed files that have a history, by path, also those that are gone.
+    fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
+        Ok(Vec::new())
+    }
 }
 
 impl Documents for Live {
@@ -173,6 +177,8 @@ pub trait Memory: Send + Sync {
     fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError>;
     /// Puts a name on record.
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
+    /// Takes a name off the record.
+    fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
     /// The looks of this boot.
     fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
     /// Puts looks on record, and forgets those of `gone`.

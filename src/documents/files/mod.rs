@@ -1,27 +1,36 @@
 //! Managed files: real files of the store with the save rules of a document.
 //!
 //! What rows are to another document, the file in the store is to a managed file: the truth,
-//! which other programs may change behind the mount. [`crate::documents::Document::refresh`] compares it with
-//! what was known, [`crate::documents::Document::apply`] replaces it in one step. Only the history is in the
-//! database.
+//! which other programs may change behind the mount. [`crate::documents::managed`] compares it
+//! with what was known and replaces it in one step. Only the history is in the database.
 
+#[cfg(test)]
+mod conformance_tests;
+mod defaults;
 mod document;
 mod event;
 mod keyed;
 mod layout;
 mod lines;
 mod pairs;
+mod rules;
+#[cfg(test)]
+mod rules_tests;
 mod state;
 mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use document::FileDocument;
+pub use rules::{Class, Origin, Rule, RuleSet, StoreRules};
 pub use state::FileState;
 
 use crate::documents::Content;
 use crate::model::{FileId, FileKind, Stamp};
 use crate::store::StoreError;
+
+/// The largest file that is managed, in bytes; larger ones are plain.
+pub const SIZE_LIMIT: u64 = 64 << 20;
 
 /// What the file in the store was when it was looked at. Two different contents never have the
 /// same print, unless they were written without the mount within one tick of the file system's
@@ -49,16 +58,45 @@ pub trait Disk: Send + Sync {
     fn read(&self, file: FileId) -> Result<Option<(Vec<u8>, Print)>, StoreError>;
     /// Puts `text` in place of the file in one step (a temporary and a rename), with the mode,
     /// owner and extended attributes of the file that it replaces and `mtime` as its modification
-    /// time; `None` removes the file. The answer is the print of the new file. Whoever looks at the store
-    /// sees the old or the new text, whole, at every moment, also after this process was killed.
-    fn replace(
-        &self,
+    /// time; `None` removes the file. Whoever looks at the store sees the old or the new text,
+    /// whole, at every moment, also after this process was killed.
+    ///
+    /// Answers `None`, with nothing changed, when the file is not `expected` any more. Until
+    /// [`Swap::keep`] everything can be undone.
+    ///
+    /// Errors: nothing was changed. [`StoreError::Full`]; [`StoreError::Io`] when the directory
+    /// is missing or something that is no regular file has the name.
+    fn replace<'d>(
+        &'d self,
         file: FileId,
+        expected: Option<&Print>,
         text: Option<&Content>,
         mtime: Stamp,
-    ) -> Result<Option<Print>, StoreError>;
-    /// Makes what was replaced since the last call survive power loss (R8).
+    ) -> Result<Option<Box<dyn Swap + 'd>>, StoreError>;
+    /// The same by adding `bytes` at the end of the file itself, where a kill in the middle cannot
+    /// leave a part of them; else `None`.
+    fn append<'d>(
+        &'d self,
+        file: FileId,
+        expected: &Print,
+        bytes: &[u8],
+        mtime: Stamp,
+    ) -> Result<Option<Box<dyn Swap + 'd>>, StoreError> {
+        let _ = (file, expected, bytes, mtime);
+        Ok(None)
+    }
+    /// Something was replaced that may not survive power loss yet.
+    fn is_dirty(&self) -> bool;
+    /// Makes what was replaced before this call survive power loss (R8).
     fn sync(&self) -> Result<(), StoreError>;
+}
+
+/// A file that was replaced, while the old one is still there. Dropped, it is brought back.
+pub trait Swap {
+    /// What the file is now; `None`: it was removed.
+    fn print(&self) -> Option<Print>;
+    /// The old file is not needed any more.
+    fn keep(self: Box<Self>);
 }
 
 /// What a path of the mount is.
