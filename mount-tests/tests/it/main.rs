@@ -9,6 +9,8 @@ mod crash;
 mod harness;
 mod history;
 mod koan;
+mod koan_adopt;
+mod koan_container;
 mod koan_export;
 mod koan_locks;
 mod koan_odd;
