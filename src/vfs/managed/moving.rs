@@ -193,12 +193,13 @@ impl Tree {
             && !self.handles_on(view).is_empty()
         {
             let target = FileId::of(&path);
-            self.files.follow(&[(file, target)]);
-            let target = View::File(target);
-            for h in self.handles_on(view) {
-                if h.mode.write && !h.mode.append && h.opened_by(process.id) {
-                    *h.name.lock() = target;
-                }
+            let mut own = self.handles_on(view);
+            own.retain(|h| h.mode.write && !h.mode.append && h.opened_by(process.id));
+            for h in &own {
+                *h.name.lock() = View::File(target);
+            }
+            if !own.is_empty() {
+                self.files.follow(&[(file, target)]);
             }
         }
         Ok(())

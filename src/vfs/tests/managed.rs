@@ -320,6 +320,9 @@ fn an_append_handle_goes_on_when_the_file_is_replaced_or_moved_away() {
     assert_eq!(w.file("outbox.md").unwrap(), "3\n");
     assert_eq!(ed.cat("outbox.sending").unwrap(), "1\nedited\n2\n");
     ed.unlink("outbox.sending").unwrap();
+    ed.rename("outbox.md", "outbox.sending").unwrap();
+    ed.unlink("outbox.sending").unwrap();
+    assert_eq!(log.fstat(fd).nlink, 0, "it can be asked for all the time");
     log.close(fd).unwrap();
 }
 
