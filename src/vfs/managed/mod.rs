@@ -58,6 +58,8 @@ pub(super) fn file_of(node: Node) -> Option<FileId> {
 struct Spot {
     parent: Node,
     name: OsString,
+    /// What it was told then.
+    attr: Attr,
     /// The kernel's references.
     refs: u64,
     /// Where the file was moved, until the name is looked up again.
@@ -131,21 +133,13 @@ impl Files {
         away.drain(..over).collect()
     }
 
-    /// The kernel has been told of the file here.
-    fn looked_up(&self, file: FileId, parent: Node, name: &OsStr) {
+    /// The kernel has been told of the file here, with these attributes.
+    fn looked_up(&self, file: FileId, parent: Node, name: &OsStr, attr: Attr) {
         let mut spots = self.spots.lock();
-        let spot = spots.entry(file).or_insert_with(|| Spot {
-            parent,
-            name: name.to_owned(),
-            refs: 0,
-            moved: None,
-        });
+        let name = name.to_owned();
+        let spot = spots.entry(file).or_insert(Spot { parent, name, attr, refs: 0, moved: None });
         spot.refs += 1;
-        spot.moved = None;
-        spot.parent = parent;
-        if spot.name != name {
-            spot.name = name.to_owned();
-        }
+        (spot.parent, spot.attr, spot.moved) = (parent, attr, None);
     }
 
     /// The file that has this one's node: it, or what it was moved to since the kernel looked.
@@ -172,6 +166,11 @@ impl Files {
                 spots.remove(&file);
             }
         }
+    }
+
+    /// What the kernel was told of the file.
+    fn told(&self, file: FileId) -> Option<Attr> {
+        self.spots.lock().get(&file).map(|s| s.attr)
     }
 
     fn spot(&self, file: FileId) -> Option<(Node, OsString)> {
