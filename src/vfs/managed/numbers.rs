@@ -16,8 +16,9 @@ use crate::store::StoreError;
 use crate::vfs::layer::Attr;
 use crate::vfs::ports::{KeptName, Memory};
 
-/// Set in the number of a plain file whose own number a managed file has.
-const APART: u64 = 1 << 62;
+/// Makes another number for a plain file whose own number a managed file has. Programs that keep
+/// numbers as floating point (Node) can still tell it from others.
+const APART: u64 = 1 << 52;
 
 #[derive(Default)]
 struct Kept {
@@ -72,7 +73,7 @@ impl Numbers {
     /// What a plain file with this number shows.
     pub fn apart(&self, real: u64) -> u64 {
         match self.any() && self.kept.read().used.contains(&real) {
-            true => real | APART,
+            true => real ^ APART,
             false => real,
         }
     }
@@ -82,7 +83,7 @@ impl Numbers {
         let kept = self.kept.read();
         match kept.of.get(path) {
             Some(ino) => *ino,
-            None if kept.used.contains(&real) => real | APART,
+            None if kept.used.contains(&real) => real ^ APART,
             None => real,
         }
     }
