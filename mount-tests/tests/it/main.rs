@@ -18,6 +18,8 @@ mod koan_rows;
 mod leases;
 mod leaving;
 mod lock;
+mod managed;
+mod managed_queue;
 mod merge;
 mod names;
 mod outside;

@@ -289,8 +289,8 @@ fn print(stat: &Stat) -> Print {
         dev: stat.st_dev,
         ino: stat.st_ino,
         size: stat.st_size as u64,
-        mtime: stamp(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-        ctime: stamp(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        mtime: stamp(stat.st_mtime, stat.st_mtime_nsec as i64),
+        ctime: stamp(stat.st_ctime, stat.st_ctime_nsec as i64),
     }
 }
 
