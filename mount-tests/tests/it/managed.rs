@@ -170,7 +170,7 @@ fn mode_owner_times_and_attributes_are_the_file_s_and_survive_saves() {
     it.append("memory/x.md", "c");
     let now = path.metadata().expect("stat");
     assert_eq!((now.permissions().mode() & 0o7777, now.nlink()), (0o640, 1));
-    assert!(it.sh("stat -c %y memory/x.md") > *"2026");
+    assert!(it.sh("stat -c %y memory/x.md").as_str() > "2026");
     if attributes {
         assert_eq!(it.sh("getfattr --only-values -n user.note memory/x.md"), "kept");
         assert!(it.sh("getfattr -d memory/x.md").contains("user.note"));
