@@ -22,6 +22,19 @@ if [ ! "$there/save-go" -nt mount-tests/programs/save.go ]; then
   GO111MODULE=off go build -o "$there/save-go" mount-tests/programs/save.go ||
     die "go cannot build mount-tests/programs/save.go"
 fi
+# Test suites for file systems, from crates.io.
+for suite in pjdfstest@0.2.2 fsx@0.3.2; do
+  [ -x "$there/bin/${suite%@*}" ] && continue
+  say "installing $suite (once)"
+  CARGO_TARGET_DIR="$there/build" cargo install --locked --quiet --root "$there" "$suite" \
+    </dev/null >&2 || die "cargo cannot install $suite"
+done
+# Python's own tests; Debian keeps them in a package of their own.
+if ! python3 -c 'import test.test_os' 2>/dev/null; then
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends libpython3-testsuite </dev/null >&2 || true
+  python3 -c 'import test.test_os' || die "python3 has no tests of its own (libpython3-testsuite)"
+fi
 
 [ "${1:-}" = --table ] || exit 0
 rm -rf "$there/rows"

@@ -17,6 +17,7 @@ pub struct Builder {
     mount_args: Vec<String>,
     watchdog: Duration,
     store_only: bool,
+    base: Option<PathBuf>,
 }
 
 impl Default for Builder {
@@ -26,6 +27,7 @@ impl Default for Builder {
             mount_args: Vec::new(),
             watchdog: Duration::from_secs(120),
             store_only: false,
+            base: None,
         }
     }
 }
@@ -49,6 +51,15 @@ impl Builder {
         self
     }
 
+    /// In memory if this machine has a file system there: for tests whose many writes would wait
+    /// for the disk, which is not what they test.
+    pub fn in_memory(mut self) -> Builder {
+        let shm = Path::new("/dev/shm");
+        let usable = tempfile::tempdir_in(shm).is_ok();
+        self.base = usable.then(|| shm.to_path_buf());
+        self
+    }
+
     /// Makes the store, does not mount it yet.
     pub fn unmounted(mut self) -> Builder {
         self.store_only = true;
@@ -61,7 +72,7 @@ impl Builder {
         crate::require_fuse();
         let dir = tempfile::Builder::new()
             .prefix("instancefs-test-")
-            .tempdir_in(base_dir())
+            .tempdir_in(self.base.unwrap_or_else(base_dir))
             .expect("directory for an instance");
         let root = dir.path().to_path_buf();
         std::fs::set_permissions(&root, PermissionsExt::from_mode(0o755)).expect("chmod");

@@ -18,6 +18,7 @@ mod kernel;
 pub mod programs;
 mod python;
 pub mod samples;
+pub mod sequences;
 mod shell;
 pub mod told;
 

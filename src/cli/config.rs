@@ -110,7 +110,7 @@ Examples:
   instancefs config set limits.day 5
   instancefs config set 'hosts.\"a.b\".port' 8080
   instancefs config set build 012 --string
-  instancefs config set offset -- -5
+  instancefs config set flag -- -x
   instancefs config set - < config.json
   instancefs config set - --expect-sha256 \"$sha\" < new.json")]
 struct Set {
@@ -174,7 +174,7 @@ pub fn run(args: &Config, instance: Option<&Path>) -> Result<()> {
             exit => exit,
         };
         let message = match failure.hint {
-            Some(hint) => format!("{} ({hint})", failure.message),
+            Some(hint) => format!("{}; {hint}", failure.message),
             None => failure.message,
         };
         Failure { exit, message, hint: None }

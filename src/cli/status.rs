@@ -116,6 +116,9 @@ fn print(status: &Value) {
     if status["waiting_rows"] == true {
         line("waiting     rows wait for missions.lock, which another program holds");
     }
+    if let Some(problem) = status["settings_problem"].as_str() {
+        line(&format!("settings    {problem}; what was set before, or the default, holds"));
+    }
     print_list("refusals", &status["refusals"]["last"], |r| {
         let place = match (&r["line"], &r["key"]) {
             (Value::Number(n), _) => format!(" line {n}:"),

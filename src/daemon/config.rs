@@ -13,10 +13,10 @@ use super::lock::StoreLock;
 use super::{serve, writeout};
 use crate::documents::config::{ConfigDocument, Order, source_sha256};
 use crate::documents::live::{Live, SaveError};
-use crate::model::{Actor, DocId, Reason, Via};
+use crate::model::{Actor, Reason, Via};
 
-/// How long the daemon may take to commit.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the daemon may take to commit: the largest config has hundreds of thousands of keys.
+const PATIENCE: Duration = Duration::from_secs(120);
 /// How long other commands may hold the store, one after the other.
 const TURN: Duration = Duration::from_secs(60);
 /// How long one of them is waited for before the daemon is looked for again: it may have begun
@@ -134,14 +134,8 @@ fn carry_out(
     actor: &Actor,
 ) -> Result<Outcome> {
     let config = ConfigDocument::new(Some(store.to_owned()), version_limit);
-    let mut notes = Vec::new();
-    let done = live.change(DocId::Config, actor, |current, _| {
-        let (plan, told) = config.order(order, current)?;
-        notes = told;
-        Ok(plan)
-    });
-    match done {
-        Ok(saved) => Ok(Outcome::Done {
+    match config.carry_out(live, order, actor) {
+        Ok((saved, notes)) => Ok(Outcome::Done {
             rev: saved.version.rev.0,
             changed: saved.changed,
             sha256: source_sha256(&saved.version.state),

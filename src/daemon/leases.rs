@@ -246,7 +246,12 @@ impl Desk {
                 Verdict::Ordinary => {}
             }
         }
-        if !over.is_empty() && self.served().is_none() {
+        let served = if over.is_empty() { None } else { self.served() };
+        if let Some(mount) = &served {
+            // The daemon may not have looked at them yet: now it does.
+            over.drain(..).for_each(|(marker, _)| drop(mount.join(marker).symlink_metadata()));
+        }
+        if !over.is_empty() {
             let _guard = Guard::take(&self.dir)?;
             for (marker, id) in over {
                 if let Err(e) = content::remove(self.root.as_fd(), &marker, id) {

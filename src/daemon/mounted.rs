@@ -16,6 +16,7 @@ use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use super::watchers;
 use super::watching::News;
+use crate::documents::files::Rules;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
 use crate::vfs::both::Both;
@@ -207,6 +208,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
+        rules: Some(Arc::clone(&instance.rules) as Arc<dyn Rules>),
     };
     let options = Options::new(settings.store.clone());
     let owned = {

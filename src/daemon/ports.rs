@@ -55,6 +55,10 @@ impl Memory for StoreMemory {
         })
     }
 
+    fn forget_name(&self, view: View) -> Answer<()> {
+        self.store.forget_name(view)
+    }
+
     fn looks(&self) -> Answer<Vec<KeptLook>> {
         let kept = |row: SeenRow| KeptLook {
             view: row.view,

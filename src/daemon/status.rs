@@ -7,8 +7,10 @@ use serde_json::{Map, Value, json};
 
 use super::error::Result;
 use super::instance::Instance;
+use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
 use crate::documents::managed::ManagedFiles;
+use crate::documents::settings::Settings;
 use crate::model::{DocId, Rev};
 use crate::store::{RefusalRow, Revision, Store};
 use crate::vfs::both::Both;
@@ -70,6 +72,7 @@ pub fn describe(
         "overlaps": listed(&|r| !r.overlaps.is_empty()),
         "stale_saves": listed(&|r| r.stale),
         "operations": operations,
+        "settings_problem": settings_problem(dir),
     }))
 }
 
@@ -83,6 +86,12 @@ fn managed(files: &ManagedFiles) -> Result<Value> {
         "bytes_in_memory": counts.bytes,
         "not_on_record_yet": counts.unrecorded,
     }))
+}
+
+/// What is wrong with `instancefs.toml` as it is now.
+fn settings_problem(dir: &Path) -> Option<String> {
+    let usable = Settings::load(dir).and_then(|settings| RuleSet::new(&settings));
+    usable.err().map(|problem| problem.to_string())
 }
 
 /// The same of a store that no daemon serves, without changing it.

@@ -2,7 +2,7 @@
 //! `tasks.sqlite` and `memory.sqlite`.
 //!
 //! They belong to the program. Nothing here changes a row of theirs but [`import`], which only
-//! adds rows; the views in the mount read them. All SQL about them is in this room.
+//! adds rows; the views in the mount read them ([`view`]). All SQL about them is in this room.
 //!
 //! Their schemas differ by version, so no column is taken for granted: what both sides have is
 //! used. Rows are written by others and may hold anything.
@@ -11,6 +11,7 @@ mod error;
 pub mod import;
 pub mod schema;
 pub mod snapshot;
+pub mod view;
 
 pub use error::{ForeignError, Result};
 

@@ -215,6 +215,14 @@ impl Store {
         })
     }
 
+    /// Takes a name off the record.
+    pub fn forget_name(&self, view: View) -> Result<(), StoreError> {
+        self.gate(|c| {
+            c.prepare_cached("DELETE FROM ifs_names WHERE view = ?1")?.execute([view.name()])?;
+            Ok(())
+        })
+    }
+
     /// Everything that processes of this boot have seen.
     pub fn seen(&self, boot: &str) -> Result<Vec<SeenRow>, StoreError> {
         if self.bare {

@@ -150,7 +150,9 @@ impl Tree {
         }
         let answer = match &text {
             None => Err(Failed::refused(too_big(limit))),
-            Some(text) if marks::is_blank(text) => Err(Failed::refused(blank())),
+            Some(text) if marks::is_blank(text) && a.view.doc().file().is_none() => {
+                Err(Failed::refused(blank()))
+            }
             Some(text) => {
                 let verdict = match &state.base {
                     Some(base) => Verdict::seen(Some(base.clone())),

@@ -3,11 +3,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::layer::{Attr, Error, FileType, Result, SetAttr, SetTime};
+use super::layer::{Attr, Caller, Created, Entry, Error, FileType, Result, SetAttr, SetTime};
 use super::ports::{KeptName, Memory};
+use super::tree::{OWN_FH, Tree};
 use crate::documents::Version;
 use crate::model::{Rev, Stamp, View};
 
@@ -145,5 +147,59 @@ impl Names {
             name.atime = set.atime.map(time).or(name.atime);
             name.mtime = set.mtime.map(|t| (time(t), rev)).or(name.mtime);
         })
+    }
+}
+
+impl Tree {
+    /// `lookup` of a document's name.
+    pub(super) fn doc_lookup(&self, who: &Caller, view: View) -> Result<Entry> {
+        let version = self.docs.current(view.doc())?;
+        if !self.shows(view, &version, who) {
+            return Err(Error::NotFound);
+        }
+        let size = version.view(view).map_or(0, |c| c.len());
+        Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
+    }
+
+    /// `open` of a document's name with `O_CREAT`.
+    pub(super) fn doc_create(&self, who: &Caller, view: View, flags: i32) -> Result<Created> {
+        let version = self.docs.current(view.doc())?;
+        let there = self.shows(view, &version, who);
+        if there && flags & libc::O_EXCL != 0 {
+            return Err(Error::Exists);
+        }
+        let opened = self.doc_open(who, view, flags, !there)?;
+        let attr = self.doc_attr(who, view)?;
+        Ok(Created { entry: self.document_entry(view, attr), opened })
+    }
+
+    /// `chmod`, `chown`, `utimens`, `truncate` and `ftruncate` of a document.
+    pub(super) fn doc_setattr(
+        &self,
+        who: &Caller,
+        view: View,
+        set: &SetAttr,
+    ) -> Result<(Attr, Duration)> {
+        if let Some(size) = set.size {
+            match set.fh.filter(|fh| fh & OWN_FH != 0) {
+                Some(fh) => self.doc_resize(who, &*self.handle(fh)?, size)?,
+                None => self.doc_truncate(who, view, size)?,
+            }
+        }
+        let mut kept = *set;
+        let own = self.procs.own_pid() != 0
+            && self.process(who).is_some_and(|p| p.id.pid == self.procs.own_pid());
+        if set.size.is_some() || own {
+            // The kernel sends the times of a truncation along; ours follow the content.
+            // The daemon touches a document only to make watchers look.
+            (kept.atime, kept.mtime) = (None, None);
+        }
+        if let View::File(file) = view {
+            self.file_set(who, file, &kept)?;
+        } else {
+            let rev = self.docs.current(view.doc())?.rev;
+            self.names.set(view, who.uid, &kept, rev, self.now())?;
+        }
+        Ok((self.doc_attr(who, view)?, Duration::ZERO))
     }
 }

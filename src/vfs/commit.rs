@@ -83,7 +83,7 @@ impl Tree {
                 .or(Some(opener)),
             None => asking.or(writer.as_ref()),
         };
-        Saver { handle: Some(h.fh), ..self.saver(process, h.uid, h.view) }
+        Saver { handle: Some(h.fh), ..self.saver(process, h.uid, h.view()) }
     }
 
     /// Saves a text. On success the saver has seen what it wrote, and its `.refused` files go.
@@ -106,6 +106,8 @@ impl Tree {
             _ => verdict,
         };
         let stale = verdict.stale.is_some();
+        let turn = view.doc().file().map(|file| self.files.turn(file));
+        let number = view.doc().file().and_then(|file| self.number_before(file));
         let answer = self.docs.save(SaveRequest {
             view,
             seen: verdict.seen,
@@ -115,6 +117,7 @@ impl Tree {
             under_their_lock: saver.under_their_lock,
             expect_sha256: guard.as_ref().map(Guard::hash),
         });
+        drop(turn);
         let saved = match (answer, guard) {
             (Err(e), Some(guard)) => {
                 match e {
@@ -130,6 +133,11 @@ impl Tree {
         }
         self.report.saved(saved.changed);
         if saved.changed {
+            if let Some((file, ino)) = number
+                && saved.version.view(view).is_some()
+            {
+                self.files.numbers.keep(file, ino);
+            }
             if stale {
                 let rev = saved.version.rev.0;
                 self.report.stale(view, &saver.actor, rev, self.now());
@@ -231,6 +239,9 @@ impl Tree {
         if !h.is_dirty() {
             return Ok(());
         }
+        if state.orphan {
+            return Ok(());
+        }
         if let Some(refusal) = &state.refused {
             return Err(Error::Refused(refusal.clone()));
         }
@@ -249,20 +260,18 @@ impl Tree {
         let Some(whole) = &state.whole else { return Ok(()) };
         let answer = if state.overflow {
             Err(Failed::refused(too_big(self.options.size_limit)))
-        } else if marks::is_blank(&whole.bytes) {
+        } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
             Err(Failed::refused(blank()))
         } else {
             let start = whole.start.as_ref();
             let verdict = match &state.base {
                 Some(base) => Verdict::seen(Some(match start {
-                    Some(start) => seen::nearer(base, start, h.view, &whole.bytes),
+                    Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),
                     None => base.clone(),
                 })),
-                None => {
-                    self.seen.resolve(saver.process.as_ref(), None, start, h.view, &whole.bytes)
-                }
+                None => self.seen_by_writer(saver, start, h.view(), &whole.bytes),
             };
-            self.save(saver, h.view, verdict, Written::Whole(&whole.bytes))
+            self.save(saver, h.view(), verdict, Written::Whole(&whole.bytes))
         };
         match answer {
             Ok(saved) => {
@@ -278,6 +287,23 @@ impl Tree {
                 Err(error)
             }
         }
+    }
+
+    /// What the writer of a text has seen. A text without any line keeps none of what relatives
+    /// have seen; who empties a managed file after one of them has read it means that all the same.
+    fn seen_by_writer(
+        &self,
+        saver: &Saver,
+        start: Option<&Arc<Version>>,
+        view: View,
+        text: &[u8],
+    ) -> Verdict {
+        let process = saver.process.as_ref();
+        let verdict = self.seen.resolve(process, None, start, view, text);
+        if verdict.seen.is_none() && view.doc().file().is_some() && marks::is_blank(text) {
+            return Verdict::seen(self.seen.removed_by(process, view.doc()));
+        }
+        verdict
     }
 
     fn commit_fragment(
@@ -299,10 +325,10 @@ impl Tree {
         }
         let rest = state.fragment.split_off(end);
         let fragment = std::mem::replace(&mut state.fragment, rest);
-        let own = saver.process.as_ref().and_then(|p| self.seen.own_newest(p.id, h.view.doc()));
+        let own = saver.process.as_ref().and_then(|p| self.seen.own_newest(p.id, h.view().doc()));
         let seen = newest(state.base.clone(), own);
         let verdict = Verdict::seen(seen);
-        match self.save(saver, h.view, verdict, Written::Fragment(&fragment)) {
+        match self.save(saver, h.view(), verdict, Written::Fragment(&fragment)) {
             Ok(saved) => {
                 self.committed(h, state, &saved.believed);
                 if state.fragment.is_empty() {
@@ -330,9 +356,9 @@ impl Tree {
             self.rescue.forgive_file(self.root(), &name);
         }
         if let Some(opener) = &h.opener
-            && self.seen.own_newest(opener.id, h.view.doc()).is_none_or(|v| v.rev < believed.rev)
+            && self.seen.own_newest(opener.id, h.view().doc()).is_none_or(|v| v.rev < believed.rev)
         {
-            self.seen.saved(opener, h.view, believed);
+            self.seen.saved(opener, h.view(), believed);
         }
     }
 
@@ -348,7 +374,7 @@ impl Tree {
     ) -> Error {
         let again = state.kept.take();
         state.kept =
-            self.keep_refused(h.view, text, &failed.refusal, &saver.actor, again.as_deref());
+            self.keep_refused(h.view(), text, &failed.refusal, &saver.actor, again.as_deref());
         if failed.refusal.reason != Reason::Store {
             state.refused = Some(*failed.refusal);
         }
@@ -361,7 +387,7 @@ impl Tree {
             Some(whole) => &whole.bytes,
             None => &state.fragment,
         };
-        self.keep_unsaved(h.view, text, actor);
+        self.keep_unsaved(h.view(), text, actor);
         state.set_aside = true;
         state.fragment.clear();
         h.clean(state);

@@ -164,8 +164,11 @@ impl Tree {
                 };
                 owners.iter().find_map(find).ok_or(Error::NoAttribute)
             }
-            _ if is_kernels(name) => Err(Error::NoAttribute),
-            _ => Err(Error::NotSupported),
+            _ => match view {
+                View::File(file) => self.file_getxattr(who, file, name),
+                _ if is_kernels(name) => Err(Error::NoAttribute),
+                _ => Err(Error::NotSupported),
+            },
         }
     }
 
@@ -181,7 +184,10 @@ impl Tree {
         match name.as_bytes() {
             EXPECT => {}
             SHA256 | REV => return Err(Error::NotPermitted),
-            _ => return Err(Error::NotSupported),
+            _ => match view {
+                View::File(file) => return self.file_setxattr(who, file, name, value, flags),
+                _ => return Err(Error::NotSupported),
+            },
         }
         if view.read_only() {
             return Err(Error::ReadOnly);
@@ -219,7 +225,10 @@ impl Tree {
                 Ok(())
             }
             SHA256 | REV => Err(Error::NotPermitted),
-            _ => Err(Error::NotSupported),
+            _ => match view {
+                View::File(file) => self.file_removexattr(who, file, name),
+                _ => Err(Error::NotSupported),
+            },
         }
     }
 

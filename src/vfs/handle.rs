@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::layer::{Error, Fh, Result};
+use super::layer::{Attr, Error, Fh, Node, Result};
 use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
 use crate::model::{Reason, Refusal, Rev, Stamp, View};
@@ -44,12 +44,26 @@ impl Mode {
     }
 }
 
+/// What a managed file was when it was opened.
+pub struct Start {
+    /// As shown.
+    pub attr: Attr,
+    /// Its version: what is read when the file is gone before the first read.
+    pub version: Arc<Version>,
+    /// The open made the file.
+    pub made: bool,
+}
+
 /// An open document.
 pub struct DocHandle {
     /// Its number.
     pub fh: Fh,
-    /// The name it was opened by.
-    pub view: View,
+    /// The name whose text it is: the one it was opened by, until its file is renamed.
+    pub name: Mutex<View>,
+    /// The node that it was opened by.
+    pub node: Node,
+    /// Of a managed file.
+    pub start: Option<Start>,
     /// What it was opened for.
     pub mode: Mode,
     /// Who opened it; `None`: a process that cannot be told (foreign pid namespace).
@@ -111,6 +125,8 @@ pub struct State {
     pub overflow: bool,
     /// A process that wrote these bytes was killed by a signal (rule 7).
     pub killed: bool,
+    /// The file was removed by the process that has it open here: what it holds ends with it.
+    pub orphan: bool,
     /// The bytes went to `NAME.unsaved-PID`.
     pub set_aside: bool,
     /// When the last write came.
@@ -120,6 +136,11 @@ pub struct State {
 }
 
 impl DocHandle {
+    /// The name whose text it is.
+    pub fn view(&self) -> View {
+        *self.name.lock()
+    }
+
     /// Whether there are uncommitted bytes.
     pub fn is_dirty(&self) -> bool {
         self.dirty.load(Ordering::Acquire)

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use super::layer::{Caller, DirEntry, Fh, FileType, Node, Opened, Result};
 use super::own_dir;
 use super::past::Past;
+use super::tables;
 use super::tree::{LINKS, Place, ROOT, Tree};
 use crate::model::View;
 
@@ -43,6 +44,9 @@ impl Tree {
             }
             (dir.node, dir.plain)
         };
+        if tables::is_table(node) {
+            return self.view_entries(node, fh, offset);
+        }
         if let Some(past) = Past::of(node) {
             return self.past_entries(past, offset);
         }
@@ -62,6 +66,7 @@ impl Tree {
     }
 
     pub(super) fn list_close(&self, fh: Fh) {
+        self.tables.close_list(fh);
         let dir = self.dirs.lock().remove(&fh);
         if let Some(plain) = dir.and_then(|d| d.plain) {
             self.plain.releasedir(ROOT, plain);
@@ -82,13 +87,14 @@ impl Tree {
             }
         };
         let mut offset = 0;
-        let mut rest = Vec::new();
+        let mut rest: Vec<DirEntry> = Vec::new();
         loop {
             let page = self.plain.readdir(who, ROOT, plain, offset)?;
             let Some(last) = page.last() else { break };
             offset = last.next;
             rest.extend(page);
         }
+        self.number_entries(ROOT, &mut rest);
         let rest = self.owned_listed(ROOT, rest);
         for dots in rest.iter().filter(|e| e.name == "." || e.name == "..") {
             add(dots.ino, dots.kind, dots.name.clone());
@@ -99,9 +105,12 @@ impl Tree {
                 add(self.names.ino(view), FileType::Regular, view.name().into());
             }
         }
+        for view in self.views_shown() {
+            add(view.ino, view.kind, view.name);
+        }
         for entry in rest {
-            match self.place(ROOT, &entry.name) {
-                Place::Plain => add(entry.ino, entry.kind, entry.name),
+            match self.fixed_place(ROOT, &entry.name) {
+                Place::Plain | Place::Ruled(_) => add(entry.ino, entry.kind, entry.name),
                 Place::Link(link) => {
                     add(self.link_attr(link).ino, FileType::Symlink, LINKS[link].into());
                 }

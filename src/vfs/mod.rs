@@ -7,10 +7,12 @@
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
 //! * `seen`, `marks`, `recall`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
+//! * `managed`: documents that are files of the store;
 //! * `owned`: files that belong to processes (markers and leases);
 //! * `guards`, `news`: compare-and-swap, being told of new versions (section 7);
 //! * `rescue`, `report`: texts that could not be saved;
-//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show.
+//! * `attrs`, `listing`, `own_dir`, `past`: what `stat` and `ls` show;
+//! * `tables`: rows of other programs' databases as files.
 
 mod adopted;
 mod attrs;
@@ -21,6 +23,7 @@ mod handle;
 mod hidden;
 pub mod layer;
 mod listing;
+mod managed;
 mod marks;
 pub mod mountinfo;
 mod news;
@@ -39,6 +42,7 @@ pub mod rescue;
 pub mod seen;
 mod serve;
 mod sources;
+mod tables;
 #[cfg(test)]
 mod tests;
 pub mod tree;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::layer::{Attr, DirEntry, Entry, Error, FileType, Node, Opened, Result};
 use super::past::{self, Past};
+use super::tables;
 use super::tree::{ROOT, Tree};
 
 /// `.instancefs`.
@@ -28,16 +29,21 @@ ordinary file.
 status.json here tells the state of the mount; `instancefs status` prints it.
 
 history/missions.md/000012.md is missions.md as it was in revision 12. `instancefs log`
-says who made it, and `instancefs restore missions.md@12` goes back to it.
+says who made it, and `instancefs restore missions.md@12` goes back to it. Managed files
+are there by their path: history/memory/notes.md/000013.md.
 ";
 
-/// Whether the node belongs to the directory.
+/// Whether the node belongs to the directory, or to the views of rows, which are as read-only.
 pub fn is_own(node: Node) -> bool {
-    node == DIR || FILES.iter().any(|(_, n)| *n == node) || Past::of(node).is_some()
+    let file = FILES.iter().any(|(_, n)| *n == node);
+    node == DIR || file || Past::of(node).is_some() || tables::is_table(node)
 }
 
 impl Tree {
     fn own_text(&self, node: Node) -> Result<Vec<u8>> {
+        if tables::is_table(node) {
+            return self.view_text(node);
+        }
         if let Some(past) = Past::of(node) {
             return self.past_text(past);
         }
@@ -62,6 +68,10 @@ impl Tree {
             Some(past) => {
                 let (size, time) = self.past_size(past)?;
                 (size, time, past.kind())
+            }
+            None if tables::is_table(node) => {
+                let (kind, size, time) = self.view_size(node)?;
+                (size, time, kind)
             }
             None if node == DIR => (0, None, FileType::Directory),
             None => (self.own_text(node)?.len() as u64, None, FileType::Regular),
@@ -96,6 +106,9 @@ impl Tree {
     }
 
     pub(super) fn own_lookup(&self, parent: Node, name: &OsStr) -> Result<Entry> {
+        if tables::is_table(parent) {
+            return self.view_lookup(parent, name);
+        }
         if let Some(dir) = Past::of(parent) {
             return self.own_entry(self.past_lookup(dir, name)?.node());
         }

@@ -4,7 +4,7 @@
 //! A revision never changes, so its node follows from its number and nothing is kept open for
 //! it. What retention takes away is gone at the next look.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use super::layer::{DirEntry, Error, FileType, Node, Result};
 use super::own_dir;
 use super::tree::Tree;
 use crate::documents::Content;
-use crate::model::{DocId, Rev, Stamp, View};
+use crate::model::{DocId, FileId, Rev, Stamp, View};
 
 /// `.instancefs/history`.
 pub const DIR: Node = 68;
@@ -22,6 +22,12 @@ const FIRST_ALIAS: Node = 80;
 /// Nodes of revisions have this bit; plain nodes count up from far below.
 const FILE: Node = 1 << 62;
 const VIEW_SHIFT: u32 = 56;
+/// Nodes of revisions of managed files have this one as well, and the file's number above that
+/// of the revision.
+const MANAGED_FILE: Node = FILE | 1 << 61;
+const NUMBER_SHIFT: u32 = 32;
+/// The directories of a managed file's revisions and, with [`FILE`], those above.
+const MANAGED_DIR: Node = 1 << 63;
 /// Entries handed out at once.
 const AT_ONCE: usize = 512;
 /// Sizes that are remembered.
@@ -32,6 +38,8 @@ const SIZES: usize = 1 << 16;
 pub enum Past {
     /// The directory of directories.
     Root,
+    /// A directory with managed files below, by its path.
+    Folder(FileId),
     /// The revisions of one name.
     Names(View),
     /// A link from the name of a document to that of its first view.
@@ -50,6 +58,17 @@ impl Past {
         if node == DIR {
             return Some(Past::Root);
         }
+        let file = |number: Node| FileId::from_number(u32::try_from(number).ok()?);
+        if node & MANAGED_DIR != 0 {
+            return match node & FILE {
+                0 => file(node & !MANAGED_DIR).map(|f| Past::Names(View::File(f))),
+                _ => file(node & !MANAGED_DIR & !FILE).map(Past::Folder),
+            };
+        }
+        if node & MANAGED_FILE == MANAGED_FILE {
+            let of = file((node & !MANAGED_FILE) >> NUMBER_SHIFT)?;
+            return Some(Past::File(View::File(of), Rev(node & ((1 << NUMBER_SHIFT) - 1))));
+        }
         if node & FILE != 0 {
             let view = View::ALL.get(((node & !FILE) >> VIEW_SHIFT) as usize)?;
             return Some(Past::File(*view, Rev(node & ((1 << VIEW_SHIFT) - 1))));
@@ -65,6 +84,11 @@ impl Past {
         let of_view = |view| place(View::ALL.iter().position(|v| *v == view));
         match self {
             Past::Root => DIR,
+            Past::Folder(path) => MANAGED_DIR | FILE | Node::from(path.number()),
+            Past::Names(View::File(file)) => MANAGED_DIR | Node::from(file.number()),
+            Past::File(View::File(file), rev) => {
+                MANAGED_FILE | Node::from(file.number()) << NUMBER_SHIFT | rev.0
+            }
             Past::Names(view) => FIRST_VIEW + of_view(view),
             Past::Alias(doc) => FIRST_ALIAS + place(DocId::ALL.iter().position(|d| *d == doc)),
             Past::File(view, rev) => FILE | of_view(view) << VIEW_SHIFT | rev.0,
@@ -74,7 +98,7 @@ impl Past {
     /// Its kind.
     pub fn kind(self) -> FileType {
         match self {
-            Past::Root | Past::Names(_) => FileType::Directory,
+            Past::Root | Past::Folder(_) | Past::Names(_) => FileType::Directory,
             Past::Alias(_) => FileType::Symlink,
             Past::File(..) => FileType::Regular,
         }
@@ -83,29 +107,77 @@ impl Past {
 
 /// `000123.md`: sorted by name they are sorted by number.
 fn file_name(view: View, rev: Rev) -> String {
-    let extension = view.name().rsplit_once('.').map_or("", |(_, e)| e);
-    format!("{:06}.{extension}", rev.0)
+    let name = view.name().rsplit_once('/').map_or(view.name(), |(_, name)| name);
+    match name.rsplit_once('.') {
+        Some((_, extension)) => format!("{:06}.{extension}", rev.0),
+        None => format!("{:06}", rev.0),
+    }
 }
 
 /// The revision with this file name; a number has one spelling only.
 fn revision(view: View, name: &OsStr) -> Option<Rev> {
     let name = name.to_str()?;
-    let rev = Rev(name.split_once('.')?.0.parse().ok()?);
-    (rev.0 < 1 << VIEW_SHIFT && file_name(view, rev) == name).then_some(rev)
+    let number = name.split_once('.').map_or(name, |(number, _)| number);
+    let rev = Rev(number.parse().ok()?);
+    let most = if view.doc().file().is_some() { NUMBER_SHIFT } else { VIEW_SHIFT };
+    (rev.0 < 1 << most && file_name(view, rev) == name).then_some(rev)
 }
 
 fn alias_target(doc: DocId) -> &'static str {
     doc.views().next().map_or("", View::name)
 }
 
+/// Where the directory of a managed file's path, or that of a directory, is.
+fn above(path: FileId) -> Past {
+    let folder = path.path().rsplit_once('/').map(|(folder, _)| FileId::of(folder));
+    folder.map_or(Past::Root, Past::Folder)
+}
+
 impl Tree {
+    /// What stands for the managed files on record in the directory with this path: under their
+    /// names, the directories among them once.
+    fn managed_children(&self, folder: &str) -> Result<BTreeMap<String, Past>> {
+        let mut children = BTreeMap::new();
+        for file in self.docs.files_on_record()? {
+            let below = match folder {
+                "" => Some(file.path()),
+                _ => file.path().strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')),
+            };
+            // More than fit into a node cannot be shown.
+            let Some(below) = below.filter(|_| file.number() >> (61 - NUMBER_SHIFT) == 0) else {
+                continue;
+            };
+            match below.split_once('/') {
+                None => {
+                    children.insert(below.to_owned(), Past::Names(View::File(file)));
+                }
+                Some((name, rest)) => {
+                    let path = &file.path()[..file.path().len() - rest.len() - 1];
+                    // A file that was there before the directory has the name.
+                    let folder = || Past::Folder(FileId::of(path));
+                    children.entry(name.to_owned()).or_insert_with(folder);
+                }
+            }
+        }
+        Ok(children)
+    }
+
+    fn managed_past(&self, folder: &str, name: &OsStr) -> Result<Past> {
+        let name = name.to_str().ok_or(Error::NotFound)?;
+        self.managed_children(folder)?.get(name).copied().ok_or(Error::NotFound)
+    }
+
     pub(super) fn past_lookup(&self, dir: Past, name: &OsStr) -> Result<Past> {
         match dir {
             Past::Root => {
                 let view = View::ALL.into_iter().find(|v| name == v.name()).map(Past::Names);
                 let alias = || DocId::ALL.into_iter().find(|d| name == d.as_str());
-                view.or_else(|| alias().map(Past::Alias)).ok_or(Error::NotFound)
+                match view.or_else(|| alias().map(Past::Alias)) {
+                    Some(past) => Ok(past),
+                    None => self.managed_past("", name),
+                }
             }
+            Past::Folder(path) => self.managed_past(path.path(), name),
             Past::Names(view) => {
                 let rev = revision(view, name).ok_or(Error::NotFound)?;
                 Ok(Past::File(view, rev))
@@ -117,7 +189,7 @@ impl Tree {
     /// Size and time of a node; `None` for a time: now.
     pub(super) fn past_size(&self, past: Past) -> Result<(u64, Option<Stamp>)> {
         match past {
-            Past::Root => Ok((0, None)),
+            Past::Root | Past::Folder(_) => Ok((0, None)),
             Past::Names(view) => Ok((0, Some(self.docs.cached(view.doc()).mtime))),
             Past::Alias(doc) => Ok((alias_target(doc).len() as u64, None)),
             Past::File(view, rev) => {
@@ -135,7 +207,7 @@ impl Tree {
     /// The bytes of a revision.
     pub(super) fn past_text(&self, past: Past) -> Result<Vec<u8>> {
         match past {
-            Past::Root | Past::Names(_) => Err(Error::IsDirectory),
+            Past::Root | Past::Folder(_) | Past::Names(_) => Err(Error::IsDirectory),
             Past::Alias(_) => Err(Error::Invalid),
             Past::File(view, rev) => {
                 self.docs.made(view.doc(), rev)?.ok_or(Error::NotFound)?;
@@ -170,7 +242,11 @@ impl Tree {
             name,
             next,
         };
-        let up = if past == Past::Root { own_dir::DIR } else { DIR };
+        let up = match past {
+            Past::Root => own_dir::DIR,
+            Past::Folder(path) | Past::Names(View::File(path)) => above(path).node(),
+            _ => DIR,
+        };
         let up = DirEntry { ino: up, kind: FileType::Directory, name: "..".into(), next: 2 };
         let mut entries = vec![entry(past, ".".into(), 1), up];
         entries.retain(|e| e.next > offset);
@@ -178,8 +254,14 @@ impl Tree {
             Past::Root => {
                 let views = View::ALL.into_iter().map(|v| (Past::Names(v), v.name()));
                 let docs = DocId::ALL.into_iter().map(|d| (Past::Alias(d), d.as_str()));
-                let all = views.chain(docs).zip(3..);
-                let all = all.map(|((past, name), next)| entry(past, name.into(), next));
+                let fixed = views.chain(docs).map(|(past, name)| (name.to_owned(), past));
+                let all = fixed.chain(self.managed_children("")?).zip(3..);
+                let all = all.map(|((name, past), next)| entry(past, name.into(), next));
+                entries.extend(all.filter(|e| e.next > offset));
+            }
+            Past::Folder(path) => {
+                let all = self.managed_children(path.path())?.into_iter().zip(3..);
+                let all = all.map(|((name, past), next)| entry(past, name.into(), next));
                 entries.extend(all.filter(|e| e.next > offset));
             }
             Past::Names(view) => {
@@ -205,9 +287,12 @@ mod tests {
         let mut all = vec![Past::Root];
         all.extend(View::ALL.map(Past::Names));
         all.extend(DocId::ALL.map(Past::Alias));
+        let file = FileId::of("memory/notes.md");
+        all.extend([Past::Names(View::File(file)), Past::Folder(FileId::of("memory"))]);
         for view in View::ALL {
             all.extend([0, 1, 999_999, 1 << 40].map(|n| Past::File(view, Rev(n))));
         }
+        all.extend([0, 1, 1 << 31].map(|n| Past::File(View::File(file), Rev(n))));
         for (n, past) in all.iter().enumerate() {
             assert_eq!(Past::of(past.node()), Some(*past));
             assert!(all[..n].iter().all(|p| p.node() != past.node()));
@@ -215,6 +300,12 @@ mod tests {
         for node in [1, 16, 32, own_dir::DIR, 65, 66, 67, 76, 1 << 16, 1 << 40] {
             assert_eq!(Past::of(node), None, "{node}");
         }
+        assert_eq!(crate::vfs::managed::file_of(Past::Names(View::File(file)).node()), None);
+        assert_eq!(above(file), Past::Folder(FileId::of("memory")));
+        assert_eq!(above(FileId::of("memory")), Past::Root);
+        let bare = View::File(FileId::of("a.b/noext"));
+        assert_eq!(file_name(bare, Rev(3)), "000003");
+        assert_eq!(revision(bare, OsStr::new("000003")), Some(Rev(3)));
         let view = View::ConfigJson;
         assert_eq!(file_name(view, Rev(12)), "000012.json");
         assert_eq!(revision(view, OsStr::new("1234567.json")), Some(Rev(1_234_567)));

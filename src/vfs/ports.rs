@@ -177,6 +177,8 @@ pub trait Memory: Send + Sync {
     fn names(&self) -> std::result::Result<Vec<KeptName>, StoreError>;
     /// Puts a name on record.
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
+    /// Takes a name off the record.
+    fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
     /// The looks of this boot.
     fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
     /// Puts looks on record, and forgets those of `gone`.

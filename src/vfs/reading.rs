@@ -8,7 +8,7 @@ use super::processes::Process;
 use super::tree::Tree;
 use crate::documents::{Content, Version};
 use crate::model::{Stamp, View};
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 
 /// Reads after end of file within this time (ns) belong to the look that ended there.
 const SAME_LOOK: i64 = 100_000_000;
@@ -32,9 +32,19 @@ impl Tree {
         if mode.write {
             state.writer = Some((who.tid, opener.clone()));
         }
-        if mode.truncate || created {
+        let start = match view {
+            View::File(file) => Some(self.file_start(file, created)?),
+            _ => None,
+        };
+        if mode.truncate || (created && start.is_none()) {
             state.empty();
             state.only_truncated = true;
+        }
+        if let Some(start) = &start
+            && created
+        {
+            // Whoever makes a file knows that there is nothing in it.
+            state.base = Some(start.version.clone());
         }
         if created {
             self.absences.reveal(view, opener.as_ref(), now);
@@ -42,18 +52,20 @@ impl Tree {
         let fh = self.new_fh();
         let handle = DocHandle {
             fh,
-            view,
+            name: Mutex::new(view),
+            node: Tree::node_of(view),
             mode,
             opener,
             uid: who.uid,
             opened: now,
             opened_at: self.docs.cached(view.doc()).rev,
-            created,
+            created: created && start.is_none(),
+            start,
             told: Default::default(),
             writers: Default::default(),
             dirty: Default::default(),
             under_lock: Default::default(),
-            state: parking_lot::Mutex::new(state),
+            state: Mutex::new(state),
         };
         self.handles.write().insert(fh, Arc::new(handle));
         Ok(Opened { fh, direct_io: true, keep_cache: false, cache_dir: false })
@@ -63,6 +75,9 @@ impl Tree {
     /// buffer's size; a process with a handle that has not read yet will read the version that
     /// it is told the size of here.
     pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+        if let View::File(file) = view {
+            return self.file_attr(who, file);
+        }
         let handles = self.handles_on(view);
         let process = if handles.is_empty() { None } else { self.process(who) };
         self.settle_locked_writers(&handles, view, process.as_ref());
@@ -119,7 +134,7 @@ impl Tree {
         }
         state.reader = who.tid;
         if let (Some(process), Some((version, _))) = (&process, &state.reading) {
-            self.seen.looked(process, h.view, version);
+            self.seen.looked(process, h.view(), version);
         }
         let version = state.reading.as_ref().map(|(version, _)| version.clone());
         let bytes = serve(h, &mut state, offset, size, self.now());
@@ -142,18 +157,28 @@ impl Tree {
         process: Option<&Process>,
         offset: u64,
     ) -> Result<MutexGuard<'h, State>> {
-        let others: Vec<_> = self.handles_on(h.view).into_iter().filter(|o| o.fh != h.fh).collect();
-        let settled = self.settle_locked_writers(&others, h.view, process);
+        let others: Vec<_> =
+            self.handles_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
+        let settled = self.settle_locked_writers(&others, h.view(), process);
         let told = h.told.lock().take();
-        let current = self.docs.current(h.view.doc())?;
+        let current = self.docs.current(h.view().doc())?;
         let reading = h.state.lock().reading.as_ref().map(|(v, _)| v.rev);
         let old = reading.or(told.as_ref().map(|v| v.rev)).is_some_and(|rev| rev != current.rev);
-        let holder = settled || (old && self.locks(process, h.view));
+        let holder = settled || (old && self.locks(process, h.view()));
         let mut state = h.state.lock();
         if state.own_text(h.is_dirty()).is_some() {
             return Ok(state);
         }
         let first = state.reading.is_none();
+        if current.view(h.view()).is_none()
+            && let Some(start) = &h.start
+        {
+            // The file is gone: an open handle still has what it had.
+            if first {
+                take(h, &mut state, told.unwrap_or_else(|| start.version.clone()));
+            }
+            return Ok(state);
+        }
         let moves = self.moves_on(h, &state, &current, offset);
         if first || moves || (offset == 0 && holder) {
             // The version whose size the process was told, unless it holds a lock and so must
@@ -182,7 +207,7 @@ impl Tree {
         if state.own_text(h.is_dirty()).is_some() || !state.fragment.is_empty() {
             return Ok(None);
         }
-        Ok(state.reading.clone().map(|(version, content)| (h.view, version, content)))
+        Ok(state.reading.clone().map(|(version, content)| (h.view(), version, content)))
     }
 
     /// Whether a read from `offset` after end of file moves to `current`. One that goes on behind
@@ -197,20 +222,20 @@ impl Tree {
         if offset == 0 || old.rev == current.rev || !same_look {
             return true;
         }
-        current.view(h.view).is_some_and(|now| now.starts_with(text))
+        current.view(h.view()).is_some_and(|now| now.starts_with(text))
     }
 
     /// Whether something was committed since the handle took its version.
     fn outdated(&self, h: &DocHandle, state: &State) -> bool {
         let Some((version, _)) = &state.reading else { return false };
-        self.docs.cached(h.view.doc()).rev != version.rev
-            || self.handles_on(h.view).iter().any(|o| o.fh != h.fh && o.is_dirty())
+        self.docs.cached(h.view().doc()).rev != version.rev
+            || self.handles_on(h.view()).iter().any(|o| o.fh != h.fh && o.is_dirty())
     }
 
     /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what
     /// is in it, whatever others wrote under theirs is committed first. `true`: there was such,
     /// and it holds one.
-    fn settle_locked_writers(
+    pub(super) fn settle_locked_writers(
         &self,
         handles: &[Arc<DocHandle>],
         view: View,
@@ -239,7 +264,8 @@ impl Tree {
 }
 
 fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
-    let content = version.view(h.view).unwrap_or_else(|| Content::from_chunks(std::iter::empty()));
+    let content =
+        version.view(h.view()).unwrap_or_else(|| Content::from_chunks(std::iter::empty()));
     state.base = Some(version.clone());
     state.reading = Some((version, content));
     state.at_end = None;

@@ -10,6 +10,7 @@ use super::adopted::{errno, read_all};
 use super::commit::{Failed, Saver};
 use super::handle::blank;
 use super::layer::{Attr, Caller, Error, Fh, FileType, Node, Renaming, Result};
+use super::managed::Fits;
 use super::marks;
 use super::processes::Process;
 use super::seen::{Looks, Verdict};
@@ -54,22 +55,39 @@ impl Tree {
         to: At<'_>,
         how: Renaming,
     ) -> Result<()> {
-        use Place::{Document, Link, OwnDir, Plain, Private};
+        use Place::{Document, Link, OwnDir, Plain, Private, Ruled};
         let places = (self.place(from.parent, from.name), self.place(to.parent, to.name));
         self.owned_guard(who, from)?;
         self.owned_guard(who, to)?;
         match places {
             (Private, _) => Err(Error::NotFound),
             (Link(_) | OwnDir, _) | (_, Link(_) | OwnDir | Private) => Err(Error::NotPermitted),
-            (Plain, Plain) => self.owned_rename(who, from, to, how),
+            (Ruled(Fits::File(file, _)), place) => {
+                self.rename_file(who, file, (from, to), place, how)
+            }
+            (Plain | Ruled(_), Ruled(fits @ (Fits::File(..) | Fits::Free))) => {
+                self.rename_to_file(who, from, to, fits, how)
+            }
+            (Plain | Ruled(_), Plain | Ruled(_)) => {
+                self.owned_rename(who, from, to, how)?;
+                self.follow_directory(from, to, how);
+                Ok(())
+            }
             (_, Document(view)) | (Document(view), _) if matches!(how, Renaming::Other(_)) => {
                 log::debug!("{}: rename with flags that documents do not know", view.name());
                 Err(Error::Invalid)
             }
-            (Plain, Document(view)) if how == Renaming::Exchange => self.exchange(who, from, view),
-            (Document(view), Plain) if how == Renaming::Exchange => self.exchange(who, to, view),
-            (Plain, Document(view)) => self.rename_onto(who, from, view, how),
-            (Document(view), Plain) => self.rename_away(who, view, to, how),
+            (Plain | Ruled(_), Document(view)) if how == Renaming::Exchange => {
+                self.exchange(who, from, view)
+            }
+            (Document(view), Plain | Ruled(_)) if how == Renaming::Exchange => {
+                self.exchange(who, to, view)
+            }
+            (Plain | Ruled(_), Document(view)) => {
+                self.files.freshen(from.parent, from.name)?;
+                self.rename_onto(who, from, view, how)
+            }
+            (Document(view), Plain | Ruled(_)) => self.rename_away(who, view, to, how),
             (Document(a), Document(b)) => self.rename_between(who, a, b, how),
         }
     }
@@ -100,7 +118,11 @@ impl Tree {
         let name = format!("{OWN_DIR}-copy-{}-{number}", self.procs.own_pid());
         let temp = At { parent: to.parent, name: OsStr::new(&name) };
         let content = version.view(view).ok_or(Error::NotFound)?;
-        let mode = u32::from(self.names.mode(view)) | 0o200;
+        let mode = match view {
+            View::File(file) => self.file_real(file)?.perm,
+            _ => self.names.mode(view),
+        };
+        let mode = u32::from(mode) | 0o200;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
         let made = self.plain.create(who, temp.parent, temp.name, mode, 0, flags)?;
         let (node, fh) = (made.entry.node, made.opened.fh);
@@ -141,7 +163,13 @@ impl Tree {
     }
 
     /// A rename onto the name is a save of the file's content, committed inside the rename.
-    fn rename_onto(&self, who: &Caller, from: At<'_>, view: View, how: Renaming) -> Result<()> {
+    pub(super) fn rename_onto(
+        &self,
+        who: &Caller,
+        from: At<'_>,
+        view: View,
+        how: Renaming,
+    ) -> Result<()> {
         if view.read_only() {
             return self.rendered_onto(who, from, view, how);
         }
@@ -156,7 +184,12 @@ impl Tree {
         if file.source.as_ref().is_some_and(|s| s.synced) {
             self.docs.sync()?;
         }
-        self.take_in(from, view, &file.attr)?;
+        match view {
+            View::File(to) => {
+                self.file_take_in(from, to, &file.attr, current.view(view).is_none())?;
+            }
+            _ => self.take_in(from, view, &file.attr)?,
+        }
         let writer = saver.process.as_ref();
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
         self.absences.reveal(view, renamer.as_ref(), self.now());
@@ -293,17 +326,22 @@ impl Tree {
         if let Some((of, version)) = copy
             && !guarded
             && *of == view
+            && view.doc().file().is_none()
             && version.view(view).is_some_and(|c| c.equals(&file.text))
         {
             return believe(version);
         }
-        let answer = if marks::is_blank(&file.text) {
+        let answer = if marks::is_blank(&file.text) && view.doc().file().is_none() {
             if !file.open.is_empty() {
                 return Ok(None);
             }
             Err(Failed::refused(blank()))
         } else {
-            let verdict = self.seen_by_incoming(view, file, saver, renamer);
+            let verdict = match (view, current.view(view)) {
+                // Nothing is there: whoever puts something there knows that.
+                (View::File(_), None) => Verdict::seen(Some(current.clone())),
+                _ => self.seen_by_incoming(view, file, saver, renamer),
+            };
             self.save(saver, view, verdict, Written::Whole(&file.text))
         };
         match answer {
@@ -329,11 +367,16 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Verdict {
         if let Some(source) = &file.source {
-            if let Some((_, version)) = &source.copy {
+            if let Some((_, version)) = &source.copy
+                && view.doc().file().is_none()
+            {
                 return Verdict::seen(Some(version.clone()));
             }
-            if source.writer.is_some() {
-                let looks = source.looks.get(&view.doc()).cloned().unwrap_or_default();
+            if let Some(writer) = &source.writer {
+                let looks = match view {
+                    View::File(_) => self.seen.own_at(writer.id, view.doc(), source.generation),
+                    _ => source.looks.get(&view.doc()).cloned().unwrap_or_default(),
+                };
                 let verdict =
                     self.seen.resolve(saver.process.as_ref(), Some(looks), None, view, &file.text);
                 if verdict.seen.is_some() {
@@ -346,7 +389,7 @@ impl Tree {
 
     /// `RENAME_EXCHANGE`: saves the other file's content and leaves the old version under the
     /// other name.
-    fn exchange(&self, who: &Caller, other: At<'_>, view: View) -> Result<()> {
+    pub(super) fn exchange(&self, who: &Caller, other: At<'_>, view: View) -> Result<()> {
         if view.read_only() {
             return Err(Error::ReadOnly);
         }
@@ -397,8 +440,8 @@ impl Tree {
 
     /// Whether a new name may not be made here, and why.
     pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
-        match self.place(parent, name) {
-            Place::Plain => {
+        match self.fixed_place(parent, name) {
+            Place::Plain | Place::Ruled(_) => {
                 self.owned_clear(parent, name);
                 Ok(())
             }

@@ -1,7 +1,7 @@
 //! Texts that could not be saved, kept as ordinary files beside the document (R7, rule 7).
 
 use std::io::Write;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -98,7 +98,8 @@ fn remove(root: BorrowedFd<'_>, kept: &mut Vec<KeptFile>, which: impl Fn(&KeptFi
             return true;
         }
         if stamp(root, &k.name) == Some(k.stamp)
-            && let Err(e) = rustix::fs::unlinkat(root, &k.name, AtFlags::empty())
+            && let Err(e) = place(root, &k.name)
+                .and_then(|(dir, name)| rustix::fs::unlinkat(dir, name, AtFlags::empty()))
         {
             log::warn!("{}: {e}", k.name);
         }
@@ -114,8 +115,21 @@ fn hash(text: &[u8]) -> u64 {
 }
 
 fn stamp(root: BorrowedFd<'_>, name: &str) -> Option<(u64, u64, i64, i64)> {
-    let stat = rustix::fs::statat(root, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let (dir, name) = place(root, name).ok()?;
+    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some((stat.st_ino, stat.st_size as u64, stat.st_mtime as i64, stat.st_mtime_nsec as i64))
+}
+
+/// The directory and the name of a path below the root. No symlink is followed to it.
+fn place<'n>(root: BorrowedFd<'_>, path: &'n str) -> rustix::io::Result<(OwnedFd, &'n str)> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut dir = rustix::fs::openat(root, ".", flags, Mode::empty())?;
+    let mut rest = path;
+    while let Some((name, below)) = rest.split_once('/') {
+        dir = rustix::fs::openat(&dir, name, flags, Mode::empty())?;
+        rest = below;
+    }
+    Ok((dir, rest))
 }
 
 /// Creates the first free one of `name`, `name-2`, `name-3` …
@@ -125,16 +139,20 @@ fn write_new(
     content: &[u8],
     uid: u32,
 ) -> std::io::Result<String> {
+    let (dir, _) = place(root, name)?;
     for number in 1..=NUMBERS {
         let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        let fd =
-            match rustix::fs::openat(root, &name, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)
-            {
-                Ok(fd) => fd,
-                Err(rustix::io::Errno::EXIST) => continue,
-                Err(e) => return Err(e.into()),
-            };
+        let fd = match rustix::fs::openat(
+            &dir,
+            last(&name),
+            flags | OFlags::CLOEXEC,
+            Mode::RUSR | Mode::WUSR,
+        ) {
+            Ok(fd) => fd,
+            Err(rustix::io::Errno::EXIST) => continue,
+            Err(e) => return Err(e.into()),
+        };
         if rustix::process::geteuid().is_root() {
             // The text belongs to whoever wrote it; if that cannot be had, to the daemon.
             let _ = rustix::fs::fchown(fd.as_fd(), Some(rustix::fs::Uid::from_raw(uid)), None);
@@ -142,12 +160,16 @@ fn write_new(
         let mut file = std::fs::File::from(fd);
         let written = file.write_all(content).and_then(|()| file.sync_data());
         if let Err(e) = written {
-            let _ = rustix::fs::unlinkat(root, &name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&dir, last(&name), AtFlags::empty());
             return Err(e);
         }
         return Ok(name);
     }
     Err(rustix::io::Errno::EXIST.into())
+}
+
+fn last(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
 /// Ends the lines on top of a `.refused`.

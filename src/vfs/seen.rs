@@ -13,12 +13,15 @@ use parking_lot::Mutex;
 use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use crate::documents::Version;
-use crate::model::{DocId, View};
+use crate::model::{DocId, FileId, View};
 
 /// Older reads of one process that are kept to tell a stale save.
 const READS_KEPT: usize = 8;
 /// Records kept; the ones used longest ago go first.
 const RECORDS_KEPT: usize = 4096;
+/// Documents of which one process's looks are kept: one that reads a whole directory must not hold
+/// all of it in memory.
+const FILES_KEPT: usize = 256;
 /// Relatives' looks that are compared with a save before it counts as blind.
 const RELATIVES_TRIED: usize = 16;
 /// Older reads that are compared with a save to tell whether it is stale.
@@ -158,6 +161,9 @@ impl Seen {
         record.dirty = true;
         record.process.session = process.session;
         record.process.program.clone_from(&process.program);
+        if record.docs.len() >= FILES_KEPT && !record.docs.contains_key(&view.doc()) {
+            forget_file(&mut record.docs);
+        }
         let looks = record.docs.entry(view.doc()).or_default();
         if saved {
             looks.saved = Some(look);
@@ -184,6 +190,57 @@ impl Seen {
     /// What the process itself has seen of the document.
     pub fn own(&self, id: ProcId, doc: DocId) -> Option<Looks> {
         self.records.lock().get(&id)?.docs.get(&doc).cloned()
+    }
+
+    /// What it had seen when [`Seen::generation`] was `at`.
+    pub fn own_at(&self, id: ProcId, doc: DocId, at: u64) -> Looks {
+        let mut looks = self.own(id, doc).unwrap_or_default();
+        looks.reads.retain(|l| l.at <= at);
+        looks.saved = looks.saved.filter(|l| l.at <= at);
+        looks
+    }
+
+    /// What a process that removes a managed file has seen of it: itself, its children or else its
+    /// near relatives. There is no text that could keep a line of it.
+    pub fn removed_by(&self, remover: Option<&Process>, doc: DocId) -> Option<Arc<Version>> {
+        let remover = remover?;
+        let own = self.own(remover.id, doc).unwrap_or_default();
+        let (children, relatives) = self.family(remover, doc);
+        let nearest = own.newest().into_iter().chain(children.first());
+        let nearest = nearest.max_by_key(|l| l.order()).or(relatives.first());
+        nearest.map(|l| l.version.clone())
+    }
+
+    /// The managed files that anybody has seen and whose path `fits`.
+    pub fn files(&self, fits: impl Fn(&str) -> bool) -> Vec<FileId> {
+        let records = self.records.lock();
+        let docs = records.values().flat_map(|r| r.docs.keys());
+        docs.filter_map(|d| d.file()).filter(|f| fits(f.path())).collect()
+    }
+
+    /// A managed file has another path: what was seen of it counts there, as what `as_new` makes
+    /// of the versions.
+    pub fn moved(
+        &self,
+        from: View,
+        to: View,
+        as_new: impl Fn(&Arc<Version>) -> Option<Arc<Version>>,
+    ) {
+        let looks: Vec<(Process, Look)> = {
+            let mut records = self.records.lock();
+            let mut gone = self.gone.lock();
+            let with = records.values_mut().filter_map(|r| {
+                let newest = r.docs.remove(&from.doc())?.newest()?.clone();
+                gone.push((from.doc(), r.process.clone()));
+                Some((r.process.clone(), newest))
+            });
+            with.collect()
+        };
+        for (process, look) in looks {
+            if let Some(version) = as_new(&look.version) {
+                self.note(&process, to, &version, false);
+            }
+        }
     }
 
     /// What an append builds on: the writer's own newest look.
@@ -286,6 +343,15 @@ impl Seen {
         if let Some(record) = self.records.lock().get_mut(&process.id) {
             record.dirty = false;
         }
+    }
+}
+
+/// Drops what was seen of the managed file that was looked at longest ago.
+fn forget_file(docs: &mut HashMap<DocId, Looks>) {
+    let files = docs.iter().filter(|(doc, _)| doc.file().is_some());
+    let oldest = files.min_by_key(|(_, looks)| looks.newest().map(|l| l.at)).map(|(doc, _)| *doc);
+    if let Some(oldest) = oldest {
+        docs.remove(&oldest);
     }
 }
 

@@ -8,10 +8,13 @@ use super::layer::{
     Attr, Backing, Caller, Created, DirEntry, Entry, Error, Fh, FileType, Layer, Node, Opened,
     Renaming, Result, SetAttr, StatFs, XattrFlags,
 };
+use super::managed::{self, Fits};
 use super::own_dir;
 use super::past::Past;
 use super::renaming::At;
+use super::tables;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
+use crate::model::View;
 
 fn is_own(fh: Fh) -> bool {
     fh & OWN_FH != 0
@@ -23,29 +26,32 @@ impl Layer for Tree {
             return self.own_lookup(parent, name);
         }
         match self.place(parent, name) {
-            Place::Document(view) => {
-                let version = self.docs.current(view.doc())?;
-                if !self.shows(view, &version, who) {
-                    return Err(Error::NotFound);
-                }
-                let size = version.view(view).map_or(0, |c| c.len());
-                Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
-            }
+            Place::Document(view) => self.doc_lookup(who, view),
             Place::Link(link) => Ok(self.link_entry(link)),
-            Place::OwnDir => self.own_entry(own_dir::DIR),
+            Place::OwnDir => self.own_entry(self.view_named(name).unwrap_or(own_dir::DIR)),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => {
+            Place::Ruled(Fits::File(file, attr)) if !self.file_hidden(file, who) => {
+                Ok(self.file_entry(file, parent, name, &attr))
+            }
+            Place::Ruled(Fits::File(..) | Fits::Free) => Err(Error::NotFound),
+            place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
-                if parent == ROOT {
+                let managed_soon = place != Place::Plain && entry.attr.kind != FileType::Directory;
+                if parent == ROOT || managed_soon || self.files.is_fresh(parent, name) {
                     entry.entry_ttl = Duration::ZERO;
                 }
-                self.owned_looked_up(who, parent, name, entry)
+                let mut entry = self.owned_looked_up(who, parent, name, entry)?;
+                self.files.numbers.plain(&mut entry.attr);
+                Ok(entry)
             }
         }
     }
 
     fn forget(&self, node: Node, count: u64) {
-        if node >= FIRST_PLAIN && !own_dir::is_own(node) {
+        if let Some(file) = managed::file_of(node) {
+            self.files.forget(file, count);
+        } else if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node)
+        {
             self.plain.forget(node, count);
         }
     }
@@ -55,31 +61,18 @@ impl Layer for Tree {
             Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
             Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
             Fixed::Own => Ok((self.own_attr(node)?, Duration::ZERO)),
-            Fixed::Plain => self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh))),
+            Fixed::Plain => {
+                let (mut attr, ttl) =
+                    self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh)))?;
+                self.files.numbers.plain(&mut attr);
+                Ok((attr, ttl))
+            }
         }
     }
 
     fn setattr(&self, who: &Caller, node: Node, set: &SetAttr) -> Result<(Attr, Duration)> {
         match self.fixed(node)? {
-            Fixed::Document(view) => {
-                if let Some(size) = set.size {
-                    match set.fh.filter(|fh| is_own(*fh)) {
-                        Some(fh) => self.doc_resize(who, &*self.handle(fh)?, size)?,
-                        None => self.doc_truncate(who, view, size)?,
-                    }
-                }
-                let version = self.docs.current(view.doc())?;
-                let mut kept = *set;
-                let own = self.procs.own_pid() != 0
-                    && self.process(who).is_some_and(|p| p.id.pid == self.procs.own_pid());
-                if set.size.is_some() || own {
-                    // The kernel sends the times of a truncation along; ours follow the content.
-                    // The daemon touches a document only to make watchers look.
-                    (kept.atime, kept.mtime) = (None, None);
-                }
-                self.names.set(view, who.uid, &kept, version.rev, self.now())?;
-                Ok((self.doc_attr(who, view)?, Duration::ZERO))
-            }
+            Fixed::Document(view) => self.doc_setattr(who, view, set),
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
@@ -88,7 +81,9 @@ impl Layer for Tree {
                 if set.size.is_some() || self.plain.written_directly(node) {
                     self.plain_written(who, node);
                 }
-                self.plain.setattr(who, node, set)
+                let (mut attr, ttl) = self.plain.setattr(who, node, set)?;
+                self.files.numbers.plain(&mut attr);
+                Ok((attr, ttl))
             }
         }
     }
@@ -113,7 +108,8 @@ impl Layer for Tree {
     ) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.mknod(who, parent, name, mode, umask, rdev)
+        let entry = self.plain.mknod(who, parent, name, mode, umask, rdev)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn mkdir(
@@ -126,7 +122,8 @@ impl Layer for Tree {
     ) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.mkdir(who, parent, name, mode, umask)
+        let entry = self.plain.mkdir(who, parent, name, mode, umask)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn unlink(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
@@ -134,26 +131,30 @@ impl Layer for Tree {
         match self.place(parent, name) {
             Place::Document(view) => self.unlink_document(who, view),
             Place::Link(_) => Err(Error::NotPermitted),
-            Place::OwnDir => Err(Error::IsDirectory),
+            Place::OwnDir => Err(self.own_unlink(name)),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => self.owned_unlink(who, parent, name),
+            Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
+            Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
+                self.owned_unlink(who, parent, name)
+            }
         }
     }
 
     fn rmdir(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<()> {
         self.forbid_own(parent)?;
-        match self.place(parent, name) {
+        match self.fixed_place(parent, name) {
             Place::Document(_) | Place::Link(_) => Err(Error::NotDirectory),
             Place::OwnDir => Err(Error::NotPermitted),
             Place::Private => Err(Error::NotFound),
-            Place::Plain => self.plain.rmdir(who, parent, name),
+            Place::Ruled(_) | Place::Plain => self.plain.rmdir(who, parent, name),
         }
     }
 
     fn symlink(&self, who: &Caller, parent: Node, name: &OsStr, target: &OsStr) -> Result<Entry> {
         self.forbid_own(parent)?;
         self.forbid_new(parent, name)?;
-        self.plain.symlink(who, parent, name, target)
+        let entry = self.plain.symlink(who, parent, name, target)?;
+        Ok(self.file_made(parent, name, entry))
     }
 
     fn rename(
@@ -179,7 +180,7 @@ impl Layer for Tree {
         self.forbid_new(new_parent, new_name)?;
         let entry = self.plain.link(who, node, new_parent, new_name)?;
         self.owned_linked(who, new_parent, new_name);
-        Ok(entry)
+        Ok(self.file_made(new_parent, new_name, entry))
     }
 
     fn open(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
@@ -207,23 +208,18 @@ impl Layer for Tree {
     ) -> Result<Created> {
         self.forbid_own(parent)?;
         match self.place(parent, name) {
-            Place::Document(view) => {
-                let version = self.docs.current(view.doc())?;
-                let there = self.shows(view, &version, who);
-                if there && flags & libc::O_EXCL != 0 {
-                    return Err(Error::Exists);
-                }
-                let opened = self.doc_open(who, view, flags, !there)?;
-                let attr = self.doc_attr(who, view)?;
-                Ok(Created { entry: self.document_entry(view, attr), opened })
-            }
+            Place::Document(view) => self.doc_create(who, view, flags),
             Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
-            Place::Plain => {
+            Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {
+                self.file_create(who, parent, name, fits, mode, umask, flags)
+            }
+            place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut created = self.owned_create(who, parent, name, mode, umask, flags)?;
-                if parent == ROOT {
+                if parent == ROOT || place != Place::Plain {
                     created.entry.entry_ttl = Duration::ZERO;
                 }
+                self.files.numbers.plain(&mut created.entry.attr);
                 self.plain_written(who, created.entry.node);
                 Ok(created)
             }
@@ -328,6 +324,7 @@ impl Layer for Tree {
     fn opendir(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
         match node {
             ROOT | own_dir::DIR => self.list_open(who, node, flags),
+            _ if tables::is_dir(node) => self.list_open(who, node, flags),
             _ if Past::of(node).is_some_and(|p| p.kind() == FileType::Directory) => {
                 self.list_open(who, node, flags)
             }
@@ -339,7 +336,11 @@ impl Layer for Tree {
     fn readdir(&self, who: &Caller, node: Node, fh: Fh, offset: i64) -> Result<Vec<DirEntry>> {
         match is_own(fh) {
             true => self.list_read(who, fh, offset),
-            false => self.owned_page(who, node, fh, offset),
+            false => {
+                let mut entries = self.owned_page(who, node, fh, offset)?;
+                self.number_entries(node, &mut entries);
+                Ok(entries)
+            }
         }
     }
 
@@ -402,6 +403,7 @@ impl Layer for Tree {
     fn listxattr(&self, who: &Caller, node: Node) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Plain => Ok(self.owned_xattrs(node, self.plain.listxattr(who, node)?)),
+            Fixed::Document(View::File(file)) => self.file_listxattr(who, file),
             _ => Ok(Vec::new()),
         }
     }
@@ -420,6 +422,7 @@ impl Layer for Tree {
     fn access(&self, who: &Caller, node: Node, mask: i32) -> Result<()> {
         match self.fixed(node)? {
             Fixed::Plain => self.plain.access(who, node, mask),
+            Fixed::Own if mask & libc::W_OK != 0 => Err(Error::ReadOnly),
             Fixed::Document(view) if mask & libc::W_OK != 0 && view.read_only() => {
                 Err(Error::ReadOnly)
             }

@@ -30,7 +30,8 @@ pub struct Source {
     pub synced: bool,
     /// It is the text of a document that was renamed away, not written since.
     pub copy: Option<(View, Arc<Version>)>,
-    generation: u64,
+    /// [`Seen::generation`] at its last write.
+    pub generation: u64,
     used: u64,
 }
 

@@ -17,6 +17,7 @@ use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
+use super::managed::{self, Files, Fits};
 use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
 use super::processes::{ProcId, Process, Processes};
@@ -25,6 +26,7 @@ use super::rescue::Rescue;
 use super::seen::Seen;
 use super::sources::Sources;
 use crate::documents::Version;
+use crate::documents::files::Rules;
 use crate::model::{Clock, Stamp, View};
 
 /// The root directory.
@@ -38,7 +40,10 @@ const FIRST_DOCUMENT: Node = 16;
 const FIRST_LINK: Node = 32;
 
 /// Names shown as symlinks into the store, so that every process locks and maps the same inode.
-pub const LINKS: [&str; 2] = ["missions.db", "missions.lock"];
+pub const LINKS: [&str; 5] =
+    ["missions.db", "missions.lock", "sessions.sqlite", "tasks.sqlite", "memory.sqlite"];
+/// The one of them that is no database.
+const LOCK: &str = LINKS[1];
 /// What SQLite keeps beside a database; not shown.
 const SIDECARS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// The hidden directory, and the beginning of the names of our own files in the store.
@@ -80,6 +85,8 @@ pub struct Parts {
     pub memory: Arc<dyn Memory>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Which files are managed; `None`: none is.
+    pub rules: Option<Arc<dyn Rules>>,
 }
 
 /// Renders `.instancefs/status.json`.
@@ -95,6 +102,7 @@ pub struct Tree {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
     pub(super) names: Names,
+    pub(super) files: Files,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
     pub(super) sources: Sources,
@@ -104,6 +112,7 @@ pub struct Tree {
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
     pub(super) texts: Mutex<HashMap<Fh, Arc<[u8]>>>,
     pub(super) past_sizes: super::past::Sizes,
+    pub(super) tables: super::tables::Tables,
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
     pub(super) adopted: Mutex<HashMap<Fh, Arc<super::adopted::Adopted>>>,
     pub(super) closing: AtomicBool,
@@ -122,10 +131,12 @@ pub(super) enum Place {
     Document(View),
     /// A symlink into the store, by its place in [`LINKS`].
     Link(usize),
-    /// `.instancefs`.
+    /// `.instancefs`, or a view of rows.
     OwnDir,
     /// A file of the store that is not shown.
     Private,
+    /// A name that fits a rule for managed files.
+    Ruled(Fits),
     /// Anything else.
     Plain,
 }
@@ -137,7 +148,7 @@ pub(super) enum Fixed {
     Document(View),
     /// A symlink into the store.
     Link(usize),
-    /// `.instancefs` and what is in it.
+    /// `.instancefs` and what is in it, and the views of rows.
     Own,
     /// The root or a plain node.
     Plain,
@@ -148,13 +159,16 @@ impl Tree {
     /// and modes; fails when the store does.
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
+        let files = Files::new(parts.rules, parts.memory.clone())?;
         let tree = Tree {
+            files,
             started: parts.clock.now(),
             docs: parts.documents,
             plain: parts.plain,
             procs: parts.processes,
             memory: parts.memory,
             clock: parts.clock,
+            tables: super::tables::Tables::new(&options.store),
             options,
             names,
             absences: Absences::default(),
@@ -198,6 +212,9 @@ impl Tree {
 
     /// The node of a document's name, for notifications.
     pub fn node_of(view: View) -> Node {
+        if let View::File(file) = view {
+            return managed::node_of(file);
+        }
         FIRST_DOCUMENT + View::ALL.iter().position(|v| *v == view).unwrap_or(0) as Node
     }
 
@@ -240,11 +257,20 @@ impl Tree {
         };
         if due {
             self.procs.tick();
+            self.tables.rest();
         }
     }
 
-    /// What a name means.
+    /// What a name means. Of a name that fits a rule the store's file is looked at.
     pub(super) fn place(&self, parent: Node, name: &OsStr) -> Place {
+        match self.fixed_place(parent, name) {
+            Place::Plain => self.fits(parent, name).map_or(Place::Plain, Place::Ruled),
+            place => place,
+        }
+    }
+
+    /// The same without the managed files: they are plain.
+    pub(super) fn fixed_place(&self, parent: Node, name: &OsStr) -> Place {
         if parent != ROOT {
             return Place::Plain;
         }
@@ -255,12 +281,13 @@ impl Tree {
         if let Some(link) = LINKS.iter().position(|l| l.as_bytes() == bytes) {
             return Place::Link(link);
         }
-        if bytes == OWN_DIR.as_bytes() {
+        if bytes == OWN_DIR.as_bytes() || self.view_named(name).is_some() {
             return Place::OwnDir;
         }
         let sidecar = SIDECARS
             .iter()
-            .any(|s| bytes.strip_suffix(s.as_bytes()).is_some_and(|b| b == LINKS[0].as_bytes()));
+            .filter_map(|s| bytes.strip_suffix(s.as_bytes()))
+            .any(|b| b != LOCK.as_bytes() && LINKS.iter().any(|l| l.as_bytes() == b));
         if sidecar || bytes.starts_with(OWN_DIR.as_bytes()) {
             return Place::Private;
         }
@@ -271,6 +298,9 @@ impl Tree {
     pub(super) fn fixed(&self, node: Node) -> Result<Fixed> {
         if super::own_dir::is_own(node) {
             return Ok(Fixed::Own);
+        }
+        if let Some(file) = managed::file_of(node) {
+            return Ok(Fixed::Document(View::File(self.files.now(file))));
         }
         if node == ROOT || node >= FIRST_PLAIN {
             return Ok(Fixed::Plain);
@@ -311,7 +341,7 @@ impl Tree {
 
     /// The open handles on one name.
     pub(super) fn handles_on(&self, view: View) -> Vec<Arc<DocHandle>> {
-        self.handles.read().values().filter(|h| h.view == view).cloned().collect()
+        self.handles.read().values().filter(|h| h.view() == view).cloned().collect()
     }
 
     pub(super) fn handle(&self, fh: Fh) -> Result<Arc<DocHandle>> {
@@ -322,8 +352,18 @@ impl Tree {
     /// (which may have been before the last rename onto the name), or the node id of the last
     /// LOOKUP.
     pub(super) fn inos(&self, view: View) -> Vec<u64> {
-        let mut inos = self.names.inos(view);
-        inos.push(Tree::node_of(view));
+        let View::File(file) = view else {
+            let mut inos = self.names.inos(view);
+            inos.push(Tree::node_of(view));
+            return inos;
+        };
+        let mut inos = vec![Tree::node_of(view)];
+        inos.extend(self.file_real(file).map(|real| self.file_shown(file, &real).ino));
+        // A file that is gone or was renamed is shown as it was.
+        for h in self.handles_on(view) {
+            inos.push(h.node);
+            inos.extend(h.start.as_ref().map(|s| s.attr.ino));
+        }
         inos
     }
 
@@ -338,7 +378,7 @@ impl Tree {
     pub(super) fn family_holds_missions_lock(&self, id: ProcId) -> bool {
         use rustix::fs::{FlockOperation, Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(fd) = rustix::fs::openat(self.root(), LINKS[1], flags, Mode::empty()) else {
+        let Ok(fd) = rustix::fs::openat(self.root(), LOCK, flags, Mode::empty()) else {
             return false;
         };
         if rustix::fs::flock(&fd, FlockOperation::NonBlockingLockShared).is_ok() {
@@ -396,7 +436,7 @@ impl Tree {
 impl DocHandle {
     fn info(&self) -> HandleInfo {
         HandleInfo {
-            name: self.view.name(),
+            name: self.view().name(),
             pid: self.opener.as_ref().map_or(0, |p| p.id.pid),
             program: self.opener.as_ref().map_or_else(String::new, |p| p.program.clone()),
             writable: self.mode.write,

@@ -9,7 +9,7 @@ use super::layer::{Caller, Error, Result};
 use super::marks;
 use super::processes::{Exit, Process};
 use super::tree::Tree;
-use crate::documents::Written;
+use crate::documents::{Version, Written};
 use crate::model::View;
 
 /// An append handle commits its whole lines this long after its last write, in nanoseconds.
@@ -32,11 +32,11 @@ impl Tree {
         let written = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         let process = self.writing_process(who, h);
         let append = h.mode.append || flags & libc::O_APPEND != 0;
-        let under_lock = !h.is_dirty() && !append && self.locks(process.as_ref(), h.view);
+        let under_lock = !h.is_dirty() && !append && self.locks(process.as_ref(), h.view());
         let needs_version = !append && h.state.lock().whole.is_none();
         let current = match needs_version {
-            true => self.docs.current(h.view.doc())?,
-            false => self.docs.cached(h.view.doc()),
+            true => self.to_edit(h)?,
+            false => self.docs.cached(h.view().doc()),
         };
         let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
         let mut state = h.state.lock();
@@ -57,7 +57,7 @@ impl Tree {
                 (Some(whole), true) => whole.bytes.len() as u64,
                 _ => offset,
             };
-            let fits = patch(state.buffer(h.view, &current, at), at, data, limit);
+            let fits = patch(state.buffer(h.view(), &current, at), at, data, limit);
             if let Err(e) = fits {
                 state.overflow = true;
                 h.soil(state, self.now());
@@ -77,6 +77,15 @@ impl Tree {
             }
         }
         Ok(written)
+    }
+
+    /// The version that is edited through a handle that has read none: the current one. Whoever
+    /// made the file counts from an empty one.
+    fn to_edit(&self, h: &DocHandle) -> Result<Arc<Version>> {
+        match &h.start {
+            Some(start) if start.made => Ok(start.version.clone()),
+            _ => Ok(self.docs.current(h.view().doc())?),
+        }
     }
 
     /// The process that writes: looked up when another thread wrote last.
@@ -109,14 +118,14 @@ impl Tree {
             return Err(Error::TooBig);
         }
         let process = self.writing_process(who, h);
-        let under_lock = !h.is_dirty() && self.locks(process.as_ref(), h.view);
-        let current = self.docs.current(h.view.doc())?;
+        let under_lock = !h.is_dirty() && self.locks(process.as_ref(), h.view());
+        let current = self.to_edit(h)?;
         let mut state = h.state.lock();
         self.still_open()?;
         if size == 0 {
             state.empty();
         } else {
-            state.buffer(h.view, &current, 0).resize(size as usize, 0);
+            state.buffer(h.view(), &current, 0).resize(size as usize, 0);
         }
         if under_lock {
             h.under_lock.store(true, Ordering::Release);
@@ -178,7 +187,7 @@ impl Tree {
         let current = self.docs.current(view.doc())?;
         let mut text = current.view(view).map(|c| c.to_vec()).unwrap_or_default();
         text.resize(size as usize, 0);
-        let failed = if marks::is_blank(&text) {
+        let failed = if marks::is_blank(&text) && view.doc().file().is_none() {
             super::commit::Failed::refused(blank())
         } else {
             let seen = self.seen.resolve(process.as_ref(), None, Some(&current), view, &text);
@@ -196,7 +205,7 @@ impl Tree {
         if !h.mode.write {
             return Ok(());
         }
-        if !h.is_dirty() {
+        if !h.is_dirty() && !self.emptied(who, h)? {
             self.not_set_aside(&h.state.lock())?;
             if h.state.lock().only_truncated
                 && self.procs.exiting(who.tid) == Exit::Killed
@@ -237,16 +246,34 @@ impl Tree {
         self.commit(h, &mut state, &saver, true)
     }
 
+    /// Whether this flush is that of somebody who has emptied a managed file and wrote nothing
+    /// (`> outbox.md`): that is a save.
+    fn emptied(&self, who: &Caller, h: &DocHandle) -> Result<bool> {
+        if h.start.is_none() || !h.mode.truncate || !h.state.lock().only_truncated {
+            return Ok(false);
+        }
+        if self.procs.exiting(who.tid) == Exit::Killed
+            || !self.completes(h, self.process(who).as_ref())
+        {
+            return Ok(false);
+        }
+        let mut state = h.state.lock();
+        if state.only_truncated && !h.is_dirty() {
+            h.soil(&mut state, self.now());
+        }
+        Ok(h.is_dirty())
+    }
+
     /// Rule 3: the flusher is the opener, or the opener no longer has the file; the flusher has
     /// no other descriptor of it; and nobody else who wrote since the last commit still has it.
     fn completes(&self, h: &DocHandle, flusher: Option<&Process>) -> bool {
         let Some(flusher) = flusher else { return true };
         let has = |id| {
-            let mine = self.procs.descriptors(id, &self.inos(h.view));
+            let mine = self.procs.descriptors(id, &self.inos(h.view()));
             let open = mine.iter().filter(|d| d.writable).count();
             // A process's other handles on the document account for one descriptor each.
             let others = self
-                .handles_on(h.view)
+                .handles_on(h.view())
                 .iter()
                 .filter(|o| o.fh != h.fh && o.mode.write && o.opened_by(id))
                 .count();
@@ -292,11 +319,21 @@ impl Tree {
     }
 
     fn finish(&self, h: &DocHandle, state: &mut State, saver: &Saver) {
+        if state.orphan {
+            return;
+        }
         if !h.is_dirty() {
             // At the end of the mount everything is released, the programs still run.
             let ours = self.closing.load(Ordering::Acquire);
             if state.only_truncated && h.empties() && !state.killed && !ours {
-                self.keep_refused(h.view, b"", &blank(), &saver.actor, None);
+                if h.start.is_some() {
+                    h.soil(state, self.now());
+                    if let Err(e) = self.commit(h, state, saver, true) {
+                        log::debug!("{}: refused at release: {e}", h.view().name());
+                    }
+                    return;
+                }
+                self.keep_refused(h.view(), b"", &blank(), &saver.actor, None);
             }
             return;
         }
@@ -311,7 +348,7 @@ impl Tree {
         }
         let all = !state.killed;
         if let Err(e) = self.commit(h, state, saver, all) {
-            log::debug!("{}: refused at release: {e}", h.view.name());
+            log::debug!("{}: refused at release: {e}", h.view().name());
         }
     }
 
@@ -347,14 +384,14 @@ impl Tree {
 
     /// The size that this handle sees.
     pub(super) fn doc_size(&self, h: &DocHandle) -> Result<u64> {
-        let current = self.docs.current(h.view.doc())?;
+        let current = self.docs.current(h.view().doc())?;
         let state = h.state.lock();
         if let Some(text) = state.own_text(h.is_dirty()) {
             return Ok(text.len() as u64);
         }
         Ok(match &state.reading {
             Some((_, content)) if state.at_end.is_none() => content.len(),
-            _ => current.view(h.view).map_or(0, |c| c.len()),
+            _ => current.view(h.view()).map_or(0, |c| c.len()),
         })
     }
 
@@ -396,7 +433,7 @@ impl Tree {
                 let saver = self.saver_of(&h, None);
                 let mut state = h.state.lock();
                 if let Err(e) = self.commit(&h, &mut state, &saver, false) {
-                    log::info!("{}: append not committed: {e}", h.view.name());
+                    log::info!("{}: append not committed: {e}", h.view().name());
                 }
             }
         }
@@ -408,6 +445,7 @@ impl Tree {
     /// they close is committed as long as the daemon lives.
     pub fn shutdown(&self) {
         self.closing.store(true, Ordering::Release);
+        self.tables.close();
         let handles: Vec<_> = self.handles.read().values().cloned().collect();
         for h in &handles {
             // Whoever wrote before has let go of the state; whoever comes later is told.
@@ -418,11 +456,11 @@ impl Tree {
             let saver = self.saver_of(h, None);
             let mut state = h.state.lock();
             if state.whole.is_some() {
-                if state.refused.is_none() && h.is_dirty() {
+                if state.refused.is_none() && !state.orphan && h.is_dirty() {
                     self.set_aside(h, &mut state, &saver.actor);
                 }
             } else if let Err(e) = self.commit(h, &mut state, &saver, true) {
-                log::warn!("{}: append not committed: {e}", h.view.name());
+                log::warn!("{}: append not committed: {e}", h.view().name());
             }
         }
         self.settle_adopted();

@@ -15,7 +15,7 @@ pub mod table;
 mod tools;
 
 pub use documents::{Doc, Kind, same_json};
-pub use place::{Job, Place, Saved};
+pub use place::{Job, Place, Saved, installed};
 
 /// What a program's edit makes of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -103,7 +103,7 @@ fn reaping_takes_what_dead_owners_left_and_follows_nothing() {
     std::fs::write(deep.join("file"), "").unwrap();
     std::fs::create_dir(dead.join("closed")).unwrap();
     std::fs::write(dead.join("closed/file"), "").unwrap();
-    std::fs::set_permissions(dead.join("closed"), PermissionsExt::from_mode(0o0)).unwrap();
+    std::fs::set_permissions(dead.join("closed"), PermissionsExt::from_mode(0o000)).unwrap();
     symlink(&outside, path.join("mission-999999998-x")).unwrap();
     std::fs::write(path.join("mission-999999997-x"), "").unwrap();
     std::fs::create_dir(path.join("other")).unwrap();

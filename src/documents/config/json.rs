@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::path::KeyPath;
-use super::tree::{Entry, Item, Kind, MAX_DEPTH, Node, Role, Style};
+use super::tree::{Entry, Item, Kind, MAX_DEPTH, MAX_VALUES, Node, Role, Style};
 use super::value::Value;
 use crate::model::{Reason, Refusal};
 
@@ -16,12 +16,13 @@ struct Parser<'a> {
     counted: usize,
     line: usize,
     path: KeyPath,
+    values: usize,
 }
 
 /// Reads one JSON value.
 pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
     let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
-    let mut p = Parser { text, at, depth: 0, counted: 0, line: 1, path: KeyPath::default() };
+    let mut p = Parser::new(text, at);
     let node = p.value()?;
     p.blanks();
     if p.at < text.len() {
@@ -32,11 +33,16 @@ pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
 
 /// Whether the text is a number as JSON writes them.
 pub(super) fn is_number(text: &str) -> bool {
-    let mut p = Parser { text, at: 0, depth: 0, counted: 0, line: 1, path: KeyPath::default() };
+    let mut p = Parser::new(text, 0);
     p.number().is_ok() && p.at == text.len()
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, at: usize) -> Parser<'a> {
+        let path = KeyPath::default();
+        Parser { text, at, depth: 0, counted: 0, line: 1, path, values: 0 }
+    }
+
     fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
@@ -75,6 +81,10 @@ impl Parser<'_> {
 
     fn value(&mut self) -> Result<Node, Refusal> {
         self.blanks();
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(self.refuse(format!("more than {MAX_VALUES} values")));
+        }
         let line = self.line();
         let start = self.at;
         let (kind, style) = match self.peek() {
@@ -265,5 +275,12 @@ mod tests {
         assert!(parse(&deep(MAX_DEPTH - 1)).is_ok());
         assert!(parse(&deep(MAX_DEPTH)).unwrap_err().message.contains("deeper"));
         assert!(parse(&"[".repeat(1_000_000)).is_err());
+    }
+
+    #[test]
+    fn the_number_of_values_is_bounded() {
+        let list = |n: usize| format!("[0{}]", ",0".repeat(n - 1));
+        assert!(parse(&list(1000)).is_ok());
+        assert!(parse(&list(MAX_VALUES)).unwrap_err().message.contains("values"));
     }
 }

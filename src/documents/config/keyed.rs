@@ -92,7 +92,10 @@ pub fn merge(
             .hint("read the file before replacing it"));
         }
         _ => {
-            let m = merge::merge(base, w, c);
+            let mut m = merge::merge(base, w, c);
+            for overlap in m.overlaps.iter_mut().filter(|o| o.what.is_empty()) {
+                overlap.what = "the whole value".into();
+            }
             (m.value, m.overlaps)
         }
     };

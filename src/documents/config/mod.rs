@@ -26,6 +26,7 @@ mod rows;
 mod save;
 mod scalar;
 mod schema;
+mod schema_check;
 mod state;
 mod summary;
 mod tree;

@@ -3,6 +3,8 @@
 //! An order is planned inside the transaction, on the version that is current then: its writer
 //! has seen exactly that. With a hash, that is the version of the hash, or nothing happens.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -12,8 +14,9 @@ use super::save::{self, Rules};
 use super::state::ConfigState;
 use super::tree::{Form, read, text_of};
 use super::{ConfigDocument, version};
+use crate::documents::live::{Live, SaveError, Saved};
 use crate::documents::{Plan, State};
-use crate::model::{Reason, Refusal};
+use crate::model::{Actor, DocId, Reason, Refusal};
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +91,33 @@ pub fn check_text(bytes: Vec<u8>) -> Result<String, Refusal> {
 }
 
 impl ConfigDocument {
+    /// Carries an order out in one transaction: nobody's change can come between the look at
+    /// the hash and the write. Answers with what [`ConfigDocument::order`] says, too.
+    ///
+    /// Errors: as [`ConfigDocument::order`] and [`Live::save`]; nothing was changed.
+    pub fn carry_out(
+        &self,
+        live: &Live,
+        order: &Order,
+        actor: &Actor,
+    ) -> Result<(Saved, Vec<String>), SaveError> {
+        let mut notes = Vec::new();
+        // A large text is read and compared while nobody waits for the write lock; that counts
+        // if the same version is current when it is ours.
+        let early = live.current(DocId::Config)?;
+        let planned = self.order(order, &early.state);
+        let saved = live.change(DocId::Config, actor, |current, _| {
+            expect(order, current)?;
+            let (plan, told) = match Arc::ptr_eq(current, &early.state) {
+                true => planned?,
+                false => self.order(order, current)?,
+            };
+            notes = told;
+            Ok(plan)
+        })?;
+        Ok((saved, notes))
+    }
+
     /// Plans an order on the current version, and says what its giver should know, one line
     /// each. `current` has to be the version that is current in the transaction.
     ///
@@ -95,9 +125,7 @@ impl ConfigDocument {
     /// then; why a save of that text would be refused; there is no such key to take out;
     /// something is in the way of the key.
     pub fn order(&self, order: &Order, current: &State) -> Result<(Plan, Vec<String>), Refusal> {
-        if order.expect_sha256.is_some_and(|hash| hash != source_sha256(current)) {
-            return Err(Refusal::new(Reason::Expectation, "config changed since it was read"));
-        }
+        expect(order, current)?;
         let schema = self.schema_now();
         let mut rules = self.rules(schema.as_deref());
         rules.version_limit = order.version_limit.or(rules.version_limit);
@@ -111,10 +139,18 @@ impl ConfigDocument {
                 let seen = if *merge { None } else { Some(current) };
                 let form = form_of(text, ConfigState::of(current));
                 let plan = save::whole(form, seen, text.as_bytes(), current, &rules)?;
-                let wrote = read(form, text)?.value;
-                Ok((plan, notes(&wrote, current, !merge && rules.unsaid_is_older)))
+                let unsaid_is_older = !merge && rules.unsaid_is_older;
+                let notes = notes(&plan.believed, current, unsaid_is_older);
+                Ok((plan, notes))
             }
         }
+    }
+}
+
+fn expect(order: &Order, current: &State) -> Result<(), Refusal> {
+    match order.expect_sha256.is_none_or(|hash| hash == source_sha256(current)) {
+        true => Ok(()),
+        false => Err(Refusal::new(Reason::Expectation, "config changed since it was read")),
     }
 }
 
@@ -140,23 +176,23 @@ fn keyed(
     }
 }
 
-/// JSON when it is that, else YAML; what begins like JSON is meant as such, unless the stored
-/// text is YAML, where flow style begins in the same way.
+/// JSON when it is that, else YAML; what begins like JSON is meant as such and held to it, unless
+/// the stored text is YAML in flow style, which begins in the same way.
 fn form_of(text: &str, current: &ConfigState) -> Form {
-    let starts = text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
-    if read(Form::Json, text).is_ok() {
-        return Form::Json;
+    let flow =
+        |text: &str| text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']);
+    match current.source() {
+        _ if !flow(text) => Form::Yaml,
+        Some((Form::Yaml, source)) if flow(source) && read(Form::Json, text).is_err() => Form::Yaml,
+        _ => Form::Json,
     }
-    let source = current.source().map(|(form, _)| form);
-    let flow = starts && source == Some(Form::Yaml) && read(Form::Yaml, text).is_ok();
-    if starts && !flow { Form::Json } else { Form::Yaml }
 }
 
 /// What a whole text does not do although it says so.
-fn notes(wrote: &super::Value, current: &State, unsaid_is_older: bool) -> Vec<String> {
-    let Some(now) = ConfigState::of(current).value() else { return Vec::new() };
-    let Some(stored) = version::of(now) else { return Vec::new() };
-    match version::of(wrote) {
+fn notes(wrote: &State, current: &State, unsaid_is_older: bool) -> Vec<String> {
+    let version = |state: &State| ConfigState::of(state).value().and_then(version::of);
+    let Some(stored) = version(current) else { return Vec::new() };
+    match version(wrote) {
         Some(v) if v < stored => vec![format!(
             "version {v} is older than the stored {stored}, which stays, as do the keys that are \
              not in the text"

@@ -95,10 +95,7 @@ fn swap(live: &Live, text: &str, hash: [u8; 32]) -> Result<Saved, SaveError> {
 }
 
 fn run(live: &Live, order: &Order) -> Result<Saved, SaveError> {
-    let config = ConfigDocument::new(None, None);
-    live.change(DocId::Config, &actor(), |current, _| {
-        config.order(order, current).map(|(plan, _)| plan)
-    })
+    ConfigDocument::new(None, None).carry_out(live, order, &actor()).map(|(saved, _)| saved)
 }
 
 /// A save through the mount, by somebody who had seen `seen`.
@@ -294,7 +291,9 @@ fn a_text_replaces_or_merges() {
     assert_eq!(done(text("{\"a\": 5}", false)), "a: 5 # one\n");
     assert_eq!(done(text("{\"a\": 5}", true)), "a: 5 # one\nb: 2 # two\n");
     assert_eq!(done(text("b: 3\n", false)), "b: 3\n");
-    assert_eq!(done(text("{b: 3}\n", false)), "{b: 3}\n", "flow style, for the source is YAML");
+    assert_eq!(order(text("{b: 3}\n", false), &yaml).unwrap_err().reason, Reason::Invalid);
+    let flow: State = Arc::new(ConfigState::read(Form::Yaml, "{a: 1}\n").unwrap());
+    assert_eq!(order(text("{b: 3}\n", false), &flow).unwrap().0, "{b: 3}\n");
     let json: State = Arc::new(ConfigState::read(Form::Json, "{\"a\": 1, \"b\": 2}").unwrap());
     assert_eq!(order(text("a: 5\n", false), &json).unwrap().0, "{\"a\": 5}");
     for (bad, line) in [("{\"a\": 1,}", 1), ("{\"a\":\n NaN}", 2), ("{\"a\": 1, \"a\": 2}", 1)] {

@@ -37,6 +37,8 @@ impl Form {
 
 /// Deepest nesting that is read.
 pub(super) const MAX_DEPTH: usize = 128;
+/// Most values that are read; each takes some hundred bytes.
+pub(super) const MAX_VALUES: usize = 1_000_000;
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

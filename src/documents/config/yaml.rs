@@ -10,7 +10,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 use super::path::{KeyPath, Step};
 use super::scalar;
-use super::tree::{Entry, Item, Kind, MAX_DEPTH, Node, Role, Style};
+use super::tree::{Entry, Item, Kind, MAX_DEPTH, MAX_VALUES, Node, Role, Style};
 use super::value::Value;
 use super::yaml_walk::{Props, Walk};
 use crate::model::{Reason, Refusal};
@@ -27,6 +27,7 @@ struct Reader<'a> {
     at: usize,
     anchors: HashMap<usize, Anchored>,
     budget: usize,
+    values: usize,
     path: KeyPath,
 }
 
@@ -49,6 +50,7 @@ pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
         at,
         anchors: HashMap::new(),
         budget: MAX_EXPANSION,
+        values: 0,
         path: KeyPath::default(),
     };
     r.document()
@@ -140,6 +142,10 @@ impl<'a> Reader<'a> {
         let collection = matches!(event, Event::SequenceStart(..) | Event::MappingStart(..));
         if depth + usize::from(collection) > MAX_DEPTH {
             return Err(self.refuse(&span, format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.values += 1;
+        if self.values > MAX_VALUES {
+            return Err(self.refuse(&span, format!("more than {MAX_VALUES} values")));
         }
         let (node, anchor_id) = match event {
             Event::Alias(id) => (self.alias(id, &span, depth, flow, from)?, 0),

@@ -138,7 +138,7 @@ proptest! {
         }
         // By one who has seen an older one.
         if let Ok(plan) = save(&f, Some(&read), Written::Whole(&seen), &now)
-            && !bytes(&now).unwrap().trim_ascii().is_empty()
+            && !String::from_utf8_lossy(&bytes(&now).unwrap()).replace('\u{feff}', "").trim().is_empty()
             && save(&f, None, Written::Whole(&bytes(&now).unwrap()), &f.state(None)).is_ok()
             && save(&f, None, Written::Whole(&seen), &f.state(None)).is_ok()
         {

@@ -164,7 +164,11 @@ fn appended(queue: bool, new: &[u8], current: &FileState) -> Outcome {
         return Outcome::same();
     }
     let open = queue && !new.is_empty() && text.is_some_and(|t| !ends_line(t));
-    Outcome::text(extended(text, &[if open { b"\n" } else { b"" }, new]))
+    let added = text.map(|_| format!("{} added", summary::lines(summary::count(new))));
+    Outcome {
+        summary: added,
+        ..Outcome::text(extended(text, &[if open { b"\n" } else { b"" }, new]))
+    }
 }
 
 fn ends_line(text: &Content) -> bool {

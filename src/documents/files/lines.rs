@@ -13,7 +13,7 @@ use crate::model::Overlap;
 use crate::text::align;
 
 /// Most lines of the three texts together that are compared one by one.
-const MOST: usize = 3_000_000;
+const MOST: usize = 1_000_000;
 /// Most overlaps that are recorded one by one.
 const OVERLAPS: usize = 100;
 /// Longest text shown in an overlap, in characters.
@@ -46,10 +46,14 @@ struct Side {
 
 /// Merges what `written` changed of `seen` into `current`.
 pub(super) fn merge(mode: Mode, seen: &[u8], written: &[u8], current: &[u8]) -> Merged {
-    let (s, w, c) = (split(seen), split(written), split(current));
-    if s.len() + w.len() + c.len() > MOST {
+    if let Some(text) = shortened(seen, written, current) {
+        return Merged { text, overlaps: Vec::new() };
+    }
+    let count = |text: &[u8]| text.iter().filter(|b| **b == b'\n').count();
+    if count(seen) + count(written) + count(current) > MOST {
         return too_many(mode, written, current);
     }
+    let (s, w, c) = (split(seen), split(written), split(current));
     let shape = Shape::merged(&s, &w, &c);
     let head = common(s.iter(), w.iter(), c.iter());
     let (s, w, c, before) = (&s[head..], &w[head..], &c[head..], &c[..head]);
@@ -75,6 +79,16 @@ pub(super) fn merge(mode: Mode, seen: &[u8], written: &[u8], current: &[u8]) -> 
         overlaps.push(Overlap { what: n, earlier: String::new(), later: String::new() });
     }
     Merged { text: shape.write(&out), overlaps }
+}
+
+/// The frequent case: lines were only added at the end, and the writer took some away from the
+/// beginning or the end, or all.
+fn shortened(seen: &[u8], written: &[u8], current: &[u8]) -> Option<Vec<u8>> {
+    let whole = |text: &[u8]| text.is_empty() || text.ends_with(b"\n");
+    let more = current.strip_prefix(seen)?;
+    let before_rest = seen.strip_suffix(written)?;
+    (whole(seen) && whole(written) && whole(before_rest) || written.is_empty() && whole(seen))
+        .then(|| [written, more].concat())
 }
 
 /// How many lines all three begin with.
@@ -138,8 +152,9 @@ struct Merger<'t, 'n> {
 impl Merger<'_, '_> {
     fn run(&mut self) {
         let [sn, wn, cn] = self.numbers;
-        let w = side(self.mode, (sn, self.s), (wn, self.w));
-        let c = side(self.mode, (sn, self.s), (cn, self.c));
+        let mut budget = pairs::BUDGET;
+        let w = side(self.mode, (sn, self.s), (wn, self.w), &mut budget);
+        let c = side(self.mode, (sn, self.s), (cn, self.c), &mut budget);
         for i in 0..=self.s.len() {
             self.gap(&w.gaps[i], &c.gaps[i]);
             if i < self.s.len() {
@@ -239,13 +254,18 @@ fn shown(text: &[u8]) -> String {
     }
 }
 
-fn side(mode: Mode, from: (&[u32], &[Line<'_>]), to: (&[u32], &[Line<'_>])) -> Side {
+fn side(
+    mode: Mode,
+    from: (&[u32], &[Line<'_>]),
+    to: (&[u32], &[Line<'_>]),
+    budget: &mut usize,
+) -> Side {
     let mut s = Side { slots: vec![None; from.0.len()], gaps: vec![Vec::new(); from.0.len() + 1] };
     let (mut i, mut j) = (0, 0);
     let end = (from.0.len(), to.0.len());
     for (x, y) in align(from.0, to.0).into_iter().chain([end]) {
         let edited = match mode {
-            Mode::Text => pairs::edited(&from.1[i..x], &to.1[j..y]),
+            Mode::Text => pairs::edited(&from.1[i..x], &to.1[j..y], budget),
             Mode::Queue => Vec::new(),
         };
         let mut gap = i;

@@ -5,15 +5,24 @@ use crate::text::similarity;
 
 /// The largest product of lengths for which lines are compared with each other.
 const COMPARED: usize = 400;
+/// The work that a merge may spend on it, in pairs of characters.
+pub(super) const BUDGET: usize = 100_000_000;
+/// Characters of a line that are compared, at most.
+const LONGEST: usize = 400;
 /// How alike an edited line is to what it was, at least.
 const ALIKE: f64 = 0.5;
 
 /// Pairs `(place in from, place in to)`, increasing on both sides: first those that are alike,
-/// then, between them, the n-th with the n-th.
-pub(super) fn edited(from: &[Line<'_>], to: &[Line<'_>]) -> Vec<(usize, usize)> {
+/// then, between them, the n-th with the n-th. `budget`: what is left of [`BUDGET`]; without it
+/// only the latter.
+pub(super) fn edited(
+    from: &[Line<'_>],
+    to: &[Line<'_>],
+    budget: &mut usize,
+) -> Vec<(usize, usize)> {
     let mut out = Vec::new();
     let (mut i, mut j) = (0, 0);
-    for (x, y) in alike(from, to).into_iter().chain([(from.len(), to.len())]) {
+    for (x, y) in alike(from, to, budget).into_iter().chain([(from.len(), to.len())]) {
         let n = (x - i).min(y - j);
         out.extend((0..n).map(|k| (i + k, j + k)));
         if x < from.len() {
@@ -25,13 +34,23 @@ pub(super) fn edited(from: &[Line<'_>], to: &[Line<'_>]) -> Vec<(usize, usize)> 
 }
 
 /// The pairs of lines in order that are most alike altogether.
-fn alike(from: &[Line<'_>], to: &[Line<'_>]) -> Vec<(usize, usize)> {
+fn alike(from: &[Line<'_>], to: &[Line<'_>], budget: &mut usize) -> Vec<(usize, usize)> {
     let (n, m) = (from.len(), to.len());
     // One for one needs no looking.
     if n * m <= 1 || n * m > COMPARED {
         return Vec::new();
     }
-    let text = |l: &Line<'_>| String::from_utf8_lossy(l.key()).trim_start().to_owned();
+    let length =
+        |lines: &[Line<'_>]| -> usize { lines.iter().map(|l| l.key().len().min(LONGEST)).sum() };
+    let Some(left) = budget.checked_sub(length(from) * length(to)) else {
+        *budget = 0;
+        return Vec::new();
+    };
+    *budget = left;
+    let text = |l: &Line<'_>| {
+        let key = l.key();
+        String::from_utf8_lossy(&key[..key.len().min(LONGEST)]).trim_start().to_owned()
+    };
     let (a, b): (Vec<_>, Vec<_>) = (from.iter().map(text).collect(), to.iter().map(text).collect());
     let score = |i: usize, j: usize| match a[i].is_empty() || b[j].is_empty() {
         true => 0.0,

@@ -126,6 +126,7 @@ impl RuleSet {
     /// Errors: the globs are too large together.
     pub fn new(settings: &Settings) -> Result<RuleSet, SettingsError> {
         let mut rules = defaults::fixed();
+        let fixed = rules.len();
         let lists = [
             (&settings.leases, &settings::LEASES[..], Class::Lease),
             (&settings.markers, &settings::MARKERS[..], Class::Marker),
@@ -146,6 +147,17 @@ impl RuleSet {
         rules.extend(defaults::kinds());
         let temporary = defaults::temporary();
         let (globs, temporary_globs) = (compiled(&rules)?, compiled(&temporary)?);
+        // A setting that can never count is a mistake.
+        for f in &settings.files {
+            let found = first(&globs, &Candidate::from_bytes(&f.glob));
+            if let Some(rule) = found.filter(|n| *n < fixed).and_then(|n| rules.get(n)) {
+                return Err(SettingsError {
+                    line: Some(f.line),
+                    key: Some(format!("files.{:?}", f.glob)),
+                    message: format!("is always a {}: {}", rule.class.as_str(), rule.about),
+                });
+            }
+        }
         Ok(RuleSet { rules, globs, temporary, temporary_globs })
     }
 
@@ -256,25 +268,32 @@ impl StoreRules {
         };
         let rules = StoreRules {
             dir,
-            path: store.join(settings::NAME),
+            path: store.to_owned(),
             now: RwLock::new(now),
             start: Instant::now(),
             next_look: AtomicU64::new(LOOK),
         };
-        rules.reload();
+        rules.take_over();
         Ok(rules)
     }
 
     /// Takes over `instancefs.toml` if it has changed. One that cannot be used changes nothing
     /// and is logged once.
     pub fn reload(&self) {
+        if let Some(problem) = self.take_over() {
+            log::error!("{}: {problem}; what was set before holds", self.path.display());
+        }
+    }
+
+    /// The same; the answer is a problem that was not there before.
+    fn take_over(&self) -> Option<SettingsError> {
         let found = Found::look(&self.dir);
         let print = found.as_ref().ok().and_then(Option::as_ref).map(Found::print);
         {
             let now = self.now.read();
             let failed_again = matches!((&found, &now.problem), (Err(a), Some(b)) if a == b);
             if (found.is_ok() && print == now.print) || failed_again {
-                return;
+                return None;
             }
         }
         let loaded =
@@ -285,10 +304,11 @@ impl StoreRules {
         match loaded {
             Ok((rules, settings)) => {
                 (now.rules, now.settings, now.problem) = (rules, settings, None);
+                None
             }
             Err(problem) => {
-                log::error!("{}: {problem}; what was set before holds", self.path.display());
-                now.problem = Some(problem);
+                now.problem = Some(problem.clone());
+                Some(problem)
             }
         }
     }

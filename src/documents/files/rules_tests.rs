@@ -93,7 +93,7 @@ fn temporary_names_and_tools_are_plain() {
 fn settings_come_before_defaults_and_after_what_is_fixed() {
     let r = rules(
         "[files]\n\"journal/keep/**\" = \"plain\"\n\"journal/**\" = \"text\"\n\"*.bak\" = \"text\"\n\
-         \"**/*.db\" = \"text\"\n\"missions.md\" = \"text\"\n\"a/?.md\" = \"queue\"\n\
+         \"**/*.d?\" = \"text\"\n\"missions*.md\" = \"text\"\n\"a/?.md\" = \"queue\"\n\
          [names]\nleases = [\"my.lock\"]\n",
     );
     for (path, want) in [
@@ -114,6 +114,16 @@ fn settings_come_before_defaults_and_after_what_is_fixed() {
     let at = |glob: &str| r.rules().position(|rule| rule.glob == glob).unwrap();
     let order = ["missions.md", "my.lock", "journal/**", "**/*~", "*.json"].map(at);
     assert!(order.is_sorted(), "{order:?}");
+}
+
+#[test]
+fn a_setting_that_can_never_count_is_an_error() {
+    for glob in ["missions.md", "**/*.db", "missions.db", ".git/config", "missions.lock"] {
+        let text = format!("\n[files]\n\"{glob}\" = \"text\"\n");
+        let e = RuleSet::new(&Settings::parse(&text).unwrap()).unwrap_err();
+        assert_eq!(e.line, Some(3), "{e}");
+        assert!(e.message.starts_with("is always a "), "{e}");
+    }
 }
 
 #[test]

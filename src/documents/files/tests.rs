@@ -148,6 +148,23 @@ fn text_may_be_anything() {
 }
 
 #[test]
+fn huge_texts_are_merged_in_bounded_time() {
+    let (text, queue) = (File::of(FileKind::Text), File::of(FileKind::Queue));
+    let base: String =
+        (0..30_000u32).map(|n| format!("entry {} of the journal\n", n % 7)).collect();
+    let mine: String = (0..30_000u32).map(|n| format!("entry {} of a journal\n", n % 11)).collect();
+    let theirs = base.replace("journal", "diary") + "last\n";
+    assert!(text.merge(&base, &mine, &theirs).ends_with("last\n"));
+    let both = queue.merge(&base, &mine, &theirs);
+    assert_eq!(both.lines().count(), 60_001);
+    // Too many lines to compare: the later text, and all entries.
+    let many = "\n".repeat(700_000);
+    assert_eq!(text.merge(&many, "x\n", &format!("{many}y\n{many}")), "x\n");
+    assert_eq!(queue.merge(&many, "x\n", &format!("y\n{many}")), format!("y\n{many}x\n"));
+    assert_eq!(queue.merge(&many, "", &format!("{many}y\n")), "y\n");
+}
+
+#[test]
 fn queue_keeps_every_addition() {
     let f = File::of(FileKind::Queue);
     assert_eq!(f.merge("a\n", "a\nx\n", "a\nx\n"), "a\nx\nx\n");
@@ -167,6 +184,8 @@ fn queue_gives_up_only_what_was_read() {
     let f = File::of(FileKind::Queue);
     assert_eq!(f.merge("a\nb\n", "", "a\nb\nc\nd\n"), "c\nd\n");
     assert_eq!(f.merge("a\nb\n", "b\n", "a\nb\nc\n"), "b\nc\n");
+    assert_eq!(f.merge("ab\nc\n", "b\nc\n", "ab\nc\nd\n"), "b\nc\nd\n");
+    assert_eq!(f.merge("a\nb", "", "a\nb\nc\n"), "c\n");
     // Another drain was first, and new entries came.
     assert_eq!(f.merge("a\nb\n", "", "c\n"), "c\n");
     assert_eq!(f.merge("a\n", "a2\n", "c\n"), "c\na2\n");

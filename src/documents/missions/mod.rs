@@ -24,6 +24,7 @@ mod report;
 mod rows;
 mod sequence;
 mod settle;
+mod theirs;
 mod tree;
 
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{add, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
+use super::theirs;
 use super::tree::MissionsState;
 use crate::documents::{Context, Plan, Save, State, Written, never_removed};
 use crate::model::{Overlap, Reason, Refusal};
@@ -46,17 +47,6 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
     }
 }
 
-/// Kōan's own rendering, as far as its headers show (missions-format section 2). What looks like
-/// one inside an item is none.
-fn in_their_form(text: &str, near: &MissionsState) -> bool {
-    let parser = Parser::new(text, 0, near.start, near.nested_items);
-    let headers: Vec<&str> =
-        parser.filter(|p| p.raw.starts_with("## ")).map(|p| p.raw.trim_end()).collect();
-    let states = ["## Pending", "## In Progress", "## Done", "## Failed"];
-    text.starts_with("# Missions\n\n## CI\n")
-        && matches!(&headers[..], ["## CI", rest @ ..] | ["## CI", "## Ideas", rest @ ..] if *rest == states)
-}
-
 /// Nothing was ever saved: the text is still the fresh one.
 fn pristine(s: &MissionsState) -> bool {
     s.slots.len() <= 1 && s.content().equals(super::FRESH.as_bytes())
@@ -85,9 +75,10 @@ impl Planner<'_> {
     /// that; then only the rendering program's own form with the queue in its order counts.
     fn exported(&self, text: &str, seen: Option<&MissionsState>) -> Option<&MissionsState> {
         let rows = self.save.rows.and_then(MissionsState::of)?;
+        let text = &*theirs::read(text, rows);
         let sees_all = self.is_current(rows)
             && (pristine(self.current) || seen.is_some_and(|s| self.is_current(s)));
-        if sees_all && !in_their_form(text, rows) {
+        if sees_all && !theirs::form(text, rows) {
             return None;
         }
         match compare(rows, text, start_of(text, rows), self.now) {

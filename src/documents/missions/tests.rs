@@ -918,7 +918,12 @@ fn rendered(live: &Live) -> String {
         out += &format!("## {title}\n");
         for row in live.rows() {
             if let Some(text) = row.strip_prefix(&format!("{state}:")) {
-                out += &format!("- {text} ⏳(2026-07-01T09:00)\n");
+                let block = text.starts_with("### ");
+                let bullet = if block { "" } else { "- " };
+                out += &format!("{bullet}{text} ⏳(2026-07-01T09:00)\n");
+                if block {
+                    out.push('\n');
+                }
             }
         }
         out.push('\n');
@@ -1114,4 +1119,34 @@ fn markers_behind_a_block_and_behind_a_fence_are_markers() {
     let edited = shown.replace("- after", "- after that");
     live.edit(&edited);
     assert_eq!(live.rows().len(), 3, "{:?}", live.rows());
+}
+
+#[test]
+fn an_export_of_rows_that_read_as_something_else_is_no_change() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    live.sql(
+        "INSERT INTO missions (text, state, sequence, queued_at) VALUES
+           ('header' || char(10) || '## Done' || char(10) || '- inside', 'pending', 50, '2026-07-01T09:00'),
+           ('### Block' || char(10) || char(10) || '## Failed', 'done', 51, '2026-07-01T09:00')",
+    );
+    live.refresh();
+    let before = live.text();
+    let export = rendered(&live);
+    assert!(export.contains("\n- header\n## Done\n- inside ⏳(2026-07-01T09:00)\n"), "{export}");
+    let (rows, current) = (live.state.clone(), live.state.clone());
+    for seen in [None, Some(&current)] {
+        let cx = live.cx();
+        let save = Save {
+            view: View::MissionsMd,
+            seen,
+            written: Written::Whole(export.as_bytes()),
+            current: &current,
+            outside_since_seen: true,
+            rows: Some(&rows),
+        };
+        let plan = live.doc.plan(&save, &cx).unwrap();
+        assert!(Arc::ptr_eq(&plan.next, &current), "{}", text_of(&plan.next));
+    }
+    assert_eq!(live.text(), before);
 }

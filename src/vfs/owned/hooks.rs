@@ -70,12 +70,10 @@ impl Tree {
             return table;
         }
         match content::look(spot.owned.root.as_fd(), &spot.path) {
-            Some(found) => {
-                table.found(&spot.path, spot.kind, &found, &spot.owned.here);
-                if table.get(&spot.path).is_some_and(|e| e.unsure.is_some()) {
-                    spot.owned.wake();
-                }
+            Some(found) if table.found(&spot.path, spot.kind, &found, &spot.owned.here) => {
+                spot.owned.wake();
             }
+            Some(_) => {}
             None if known.is_some() => drop(table.remove(&spot.path)),
             None => {}
         }

@@ -55,9 +55,14 @@ pub fn judge(kind: Kind, found: &Found, kept: Option<&OwnedRow>, here: &Here) ->
             Some(owner) => Verdict::Owned { owner, sure: false },
             None => Verdict::Ended,
         },
-        None if found.mtime < booted_at() => Verdict::Ended,
+        None if found.mtime < booted_at() || is_copy(found) => Verdict::Ended,
         None => Verdict::Ordinary,
     }
+}
+
+/// Whether a file was made later than it was written: restored with its times from a backup.
+fn is_copy(found: &Found) -> bool {
+    found.id.born.0 > found.mtime.0.saturating_add(SLACK)
 }
 
 /// Whether a process is younger than the file that names it, so that it only has the number of
@@ -118,6 +123,11 @@ mod tests {
         is(judge(Kind::Lease, Content::Pid(i32::MAX as u32), now), "ended");
         is(judge(Kind::Lease, Content::Empty, now), "ordinary");
         is(judge(Kind::Lease, Content::Empty, Stamp(1)), "ended");
+        let restored = Found {
+            id: FileId { born: now, ..ID },
+            ..found(Content::Empty, Stamp(now.0 - 2 * SLACK))
+        };
+        is(judge_surely(Kind::Lease, &restored, None, &here), "ended");
     }
 
     #[test]

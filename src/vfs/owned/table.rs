@@ -202,9 +202,11 @@ impl Table {
                 entry.owner = entry.owner.take().or(entry.maker.clone())
             }
             (Kind::Lease, Content::Pid(_)) if entry.foreign => entry.owner = None,
+            // Said again, it is no surer than before.
+            (Kind::Lease, Content::Pid(pid))
+                if entry.owner.as_ref().is_some_and(|o| o.pid == pid) => {}
             (Kind::Lease, Content::Pid(pid)) => {
-                let known = [&entry.owner, &entry.maker].into_iter().flatten();
-                let known = known.filter(|o| o.pid == pid).find(|o| o.alive()).cloned();
+                let known = entry.maker.as_ref().filter(|o| o.pid == pid && o.alive()).cloned();
                 entry.unsure = known.is_none().then_some(found.mtime);
                 entry.owner = known.or_else(|| Owner::of_pid(pid).map(Arc::new));
                 entry.ended = entry.owner.is_none();
@@ -223,13 +225,14 @@ impl Table {
         }
     }
 
-    /// What is at `path` is this file; nobody saw it being made.
-    pub fn found(&mut self, path: &Path, kind: Kind, found: &Found, here: &Here) {
+    /// What is at `path` is this file; nobody saw it being made. Whether that is news.
+    pub fn found(&mut self, path: &Path, kind: Kind, found: &Found, here: &Here) -> bool {
         if self.files.get(path).is_some_and(|e| e.id == found.id) {
-            return;
+            return false;
         }
         let verdict = judge(kind, found, self.kept.get(path), here);
         self.judged(path, kind, found, verdict);
+        true
     }
 
     /// The same with a verdict. A lease on record keeps its number.

@@ -221,6 +221,25 @@ fn a_process_that_is_younger_than_the_file_does_not_own_it() {
 }
 
 #[test]
+fn what_is_closed_twice_is_no_surer() {
+    let w = World::new();
+    let (maker, named) = (sleeper(), sleeper());
+    let owned = w.load();
+    w.make(&owned, "scheduler.lock", maker.id(), &named.id().to_string());
+    let path = Path::new("scheduler.lock");
+    let unsure = || owned.lock().get(path).unwrap().unsure.is_some();
+    assert!(unsure());
+    let found = look(owned.root.as_fd(), path).unwrap();
+    owned.lock().settle(path, &found);
+    assert!(unsure());
+    owned.make_sure();
+    assert!(!unsure());
+    assert!(!owned.lock().get(path).unwrap().is_over());
+    ended(maker);
+    ended(named);
+}
+
+#[test]
 fn a_read_only_mount_removes_nothing() {
     let w = World::new();
     w.put("scheduler.lock", &NOBODY.to_string());

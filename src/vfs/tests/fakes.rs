@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -10,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, DocState, State, Version, Written};
-use crate::model::{Actor, Clock, DocId, Reason, Refusal, Rev, Stamp, View};
+use crate::model::{Actor, Clock, DocId, FileId, Reason, Refusal, Rev, Stamp, View};
 use crate::store::StoreError;
 use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
 use crate::vfs::processes::{Descriptor, Exit, ProcId, Process, Processes};
@@ -34,6 +35,11 @@ fn text_of(state: &State) -> String {
     state.as_any().downcast_ref::<Text>().and_then(|t| t.0.clone()).unwrap_or_default()
 }
 
+/// What stands for an inode number in a list of descriptors.
+pub fn key(ino: u64) -> u64 {
+    (ino & 0x7fff_ffff) | if ino >> 61 == 1 { 0x8000_0000 } else { 0 }
+}
+
 /// What a save was asked to do.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -52,6 +58,9 @@ pub struct FakeDocs {
     pub saves: Mutex<Vec<Asked>>,
     pub syncs: AtomicU64,
     pub fail: Mutex<Option<StoreError>>,
+    /// Where managed files are; `None`: there are none.
+    pub store: Option<PathBuf>,
+    turn: Mutex<()>,
 }
 
 impl FakeDocs {
@@ -128,18 +137,113 @@ fn merge_keys(seen: Option<&str>, written: &str, current: &str) -> String {
     serde_json::to_string(&out).unwrap() + "\n"
 }
 
+impl FakeDocs {
+    /// The version that the store's file is, made now if it has changed.
+    fn look(&self, file: FileId) -> Arc<Version> {
+        let doc = DocId::File(file);
+        let path = self.store.as_ref().expect("files").join(file.path());
+        let real = std::fs::symlink_metadata(&path).is_ok_and(|m| m.is_file());
+        let text = real.then(|| std::fs::read_to_string(&path).unwrap());
+        let cached = self.cached(doc);
+        let known = cached.state.as_any().downcast_ref::<Text>().unwrap();
+        if known.0 == text { cached } else { self.publish(doc, text.as_deref()) }
+    }
+
+    fn save_file(&self, file: FileId, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
+        let _turn = self.turn.lock();
+        let before = self.look(file);
+        let current = before.state.as_any().downcast_ref::<Text>().unwrap().0.clone();
+        let seen = request.seen.as_ref().map(|v| text_of(&v.state));
+        let queue = file.path().contains("outbox") || file.path().starts_with("journal");
+        let text = |bytes: &[u8]| {
+            let text = std::str::from_utf8(bytes).map(str::to_owned);
+            text.map_err(|_| Refusal::new(Reason::Invalid, "not UTF-8"))
+        };
+        let now = current.clone().unwrap_or_default();
+        let (next, belief, written) = match request.written {
+            Written::Removed if queue => {
+                let left = merge_lines(Some(seen.as_deref().unwrap_or(&now)), "", &now);
+                (Some(left).filter(|l| !l.is_empty()), None, String::new())
+            }
+            Written::Removed => (None, None, String::new()),
+            Written::Fragment(bytes) => {
+                let new = text(bytes)?;
+                let all = format!("{now}{new}");
+                (Some(all), Some(format!("{}{new}", seen.clone().unwrap_or_default())), new)
+            }
+            Written::Whole(bytes) => {
+                let new = text(bytes)?;
+                if file.path().ends_with(".json") {
+                    serde_json::from_str::<serde_json::Value>(&new)
+                        .map_err(|e| Refusal::new(Reason::Invalid, e.to_string()))?;
+                }
+                let next = match &seen {
+                    None if !queue => new.clone(),
+                    seen => merge_lines(seen.as_deref(), &new, &now),
+                };
+                (Some(next), Some(new.clone()), new)
+            }
+        };
+        self.saves.lock().push(Asked {
+            seen,
+            written,
+            whole: !matches!(request.written, Written::Fragment(_)),
+            actor: request.actor,
+            stale: request.stale,
+            under_their_lock: request.under_their_lock,
+        });
+        let path = self.store.as_ref().expect("files").join(file.path());
+        let changed = next != current;
+        let version = match &next {
+            _ if !changed => before,
+            None => {
+                std::fs::remove_file(&path).unwrap();
+                self.publish(request.view.doc(), None)
+            }
+            Some(next) => {
+                let temp = path.with_extension("temp");
+                std::fs::write(&temp, next).unwrap();
+                if let Ok(old) = std::fs::metadata(&path) {
+                    std::fs::set_permissions(&temp, old.permissions()).unwrap();
+                }
+                std::fs::rename(&temp, &path).unwrap();
+                self.publish(request.view.doc(), Some(next))
+            }
+        };
+        let believed = match belief == next {
+            true => version.clone(),
+            false => {
+                let state: State = Arc::new(Text(belief));
+                Arc::new(Version { state, belief: true, ..(*version).clone() })
+            }
+        };
+        Ok(Saved { version, believed, changed, overlaps: Vec::new() })
+    }
+}
+
 impl Documents for FakeDocs {
     fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
+        if let DocId::File(file) = doc {
+            let _turn = self.turn.lock();
+            return Ok(self.look(file));
+        }
         Ok(self.cached(doc))
     }
 
     fn cached(&self, doc: DocId) -> Arc<Version> {
-        self.versions.lock()[&doc].last().cloned().unwrap()
+        let last = self.versions.lock().get(&doc).and_then(|v| v.last().cloned());
+        last.unwrap_or_else(|| {
+            let state: State = Arc::new(Text(None));
+            Arc::new(Version { doc, rev: Rev(0), mtime: Stamp(0), state, belief: false })
+        })
     }
 
     fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         if let Some(e) = self.fail.lock().take() {
             return Err(e.into());
+        }
+        if let View::File(file) = request.view {
+            return self.save_file(file, request);
         }
         let (bytes, whole) = match request.written {
             Written::Whole(b) => (b, true),
@@ -201,13 +305,21 @@ impl Documents for FakeDocs {
         Ok(Saved { version, believed, changed, overlaps: Vec::new() })
     }
 
+    fn files_on_record(&self) -> Result<Vec<FileId>, StoreError> {
+        let versions = self.versions.lock();
+        let mut files: Vec<FileId> = versions.keys().filter_map(|d| d.file()).collect();
+        files.sort_by_key(|f| f.path());
+        Ok(files)
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         self.syncs.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     fn at(&self, doc: DocId, rev: Rev) -> Result<Option<Arc<Version>>, StoreError> {
-        Ok(self.versions.lock()[&doc].iter().find(|v| v.rev == rev).cloned())
+        let versions = self.versions.lock();
+        Ok(versions.get(&doc).and_then(|all| all.iter().find(|v| v.rev == rev).cloned()))
     }
 
     fn made(&self, doc: DocId, rev: Rev) -> Result<Option<Stamp>, StoreError> {
@@ -225,7 +337,8 @@ impl Documents for FakeDocs {
         limit: usize,
     ) -> Result<Vec<(Rev, Stamp)>, StoreError> {
         let versions = self.versions.lock();
-        let newer = versions[&doc].iter().filter(|v| v.rev > after).take(limit);
+        let all = versions.get(&doc).map_or(&[][..], |all| all);
+        let newer = all.iter().filter(|v| v.rev > after).take(limit);
         Ok(newer.map(|v| (v.rev, v.mtime)).collect())
     }
 
@@ -273,7 +386,7 @@ impl Processes for FakeProcs {
         let all = self.all.lock();
         let fds = all.get(&id.pid).map(|p| p.fds.clone()).unwrap_or_default();
         fds.into_iter()
-            .filter(|(id, _)| inos.contains(&(id & 0xffff_ffff)))
+            .filter(|(id, _)| inos.iter().any(|ino| key(*ino) == id & 0xffff_ffff))
             .map(|(_, d)| d)
             .collect()
     }
@@ -326,6 +439,10 @@ impl Memory for FakeMemory {
         let mut names = self.names.lock();
         names.retain(|n| n.view != name.view);
         names.push(name.clone());
+        Ok(())
+    }
+    fn forget_name(&self, view: View) -> Result<(), StoreError> {
+        self.names.lock().retain(|n| n.view != view);
         Ok(())
     }
     fn looks(&self) -> Result<Vec<KeptLook>, StoreError> {

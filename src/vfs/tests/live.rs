@@ -24,6 +24,7 @@ fn world() -> World {
         processes: w.procs.clone(),
         memory: w.memory.clone(),
         clock: Arc::new(SystemClock),
+        rules: None,
     };
     w.tree = Tree::new(parts, Options::new(dir.to_owned())).unwrap();
     w.uid = rustix::process::geteuid().as_raw();

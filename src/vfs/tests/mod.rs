@@ -4,6 +4,7 @@ mod disk;
 mod errors;
 mod fakes;
 mod live;
+mod managed;
 mod names;
 mod programs;
 mod random;
@@ -70,6 +71,7 @@ fn build(
         processes: procs.clone(),
         memory: memory.clone(),
         clock: clock.clone(),
+        rules: None,
     };
     let mut options = Options::new(dir.to_owned());
     options.size_limit = 1 << 20;
@@ -190,18 +192,29 @@ impl<'w> P<'w> {
         self.w.procs.with(self.pid, |p| p.process.program = program.to_owned());
     }
 
+    /// The directory and the name of a path, as the kernel finds them.
+    fn at(&self, path: &str) -> (Node, std::ffi::OsString) {
+        let mut parts: Vec<&str> = path.split('/').collect();
+        let name = parts.pop().unwrap_or_default();
+        let down = |at, part: &str| {
+            self.w.tree.lookup(&self.who(), at, OsStr::new(part)).expect("a directory").node
+        };
+        (parts.into_iter().fold(ROOT, down), name.into())
+    }
+
     fn open(&self, name: &str, flags: i32) -> Result<Fd> {
         self.open_by(&self.who(), name, flags)
     }
 
     fn open_by(&self, who: &Caller, name: &str, flags: i32) -> Result<Fd> {
         let tree = &self.w.tree;
-        let found = tree.lookup(who, ROOT, OsStr::new(name));
+        let (parent, name) = self.at(name);
+        let found = tree.lookup(who, parent, &name);
         let (node, fh) = match found {
             Ok(_) if flags & (CREAT | EXCL) == CREAT | EXCL => return Err(Error::Exists),
             Ok(entry) => (entry.node, tree.open(who, entry.node, flags)?.fh),
             Err(Error::NotFound | Error::Os(rustix::io::Errno::NOENT)) if flags & CREAT != 0 => {
-                let made = tree.create(who, ROOT, OsStr::new(name), 0o644, 0o022, flags)?;
+                let made = tree.create(who, parent, &name, 0o644, 0o022, flags)?;
                 (made.entry.node, made.opened.fh)
             }
             Err(e) => return Err(e),
@@ -219,7 +232,7 @@ impl<'w> P<'w> {
             open.count += 1;
         }
         let d = Descriptor { writable: flags & libc::O_ACCMODE != RD, locked: false };
-        self.w.procs.with(self.pid, |p| p.fds.push((u64::from(fd) << 32 | node, d)));
+        self.w.procs.with(self.pid, |p| p.fds.push((u64::from(fd) << 32 | fakes::key(node), d)));
     }
 
     fn dup(&self, fd: Fd) {
@@ -351,7 +364,8 @@ impl<'w> P<'w> {
     }
 
     fn stat(&self, name: &str) -> Result<Attr> {
-        let entry = self.w.tree.lookup(&self.who(), ROOT, OsStr::new(name))?;
+        let (parent, name) = self.at(name);
+        let entry = self.w.tree.lookup(&self.who(), parent, &name)?;
         Ok(self.w.tree.getattr(&self.who(), entry.node, None)?.0)
     }
 
@@ -364,12 +378,22 @@ impl<'w> P<'w> {
     }
 
     fn rename2(&self, from: &str, to: &str, how: Renaming) -> Result<()> {
-        let (from, to) = (OsStr::new(from), OsStr::new(to));
-        self.w.tree.rename(&self.who(), ROOT, from, ROOT, to, how)
+        let ((from, old), (to, new)) = (self.at(from), self.at(to));
+        let rename = || self.w.tree.rename(&self.who(), from, &old, to, &new, how);
+        match rename() {
+            // The kernel looks the names up again and sends it once more.
+            Err(Error::Os(rustix::io::Errno::STALE)) => {
+                let fresh = self.w.tree.lookup(&self.who(), from, &old)?;
+                assert_eq!(fresh.entry_ttl, std::time::Duration::ZERO);
+                rename()
+            }
+            done => done,
+        }
     }
 
     fn unlink(&self, name: &str) -> Result<()> {
-        self.w.tree.unlink(&self.who(), ROOT, OsStr::new(name))
+        let (parent, name) = self.at(name);
+        self.w.tree.unlink(&self.who(), parent, &name)
     }
 
     /// `cat name`, in this very process.
@@ -397,18 +421,22 @@ impl<'w> P<'w> {
     }
 
     fn ls(&self) -> Vec<String> {
+        self.entries(ROOT).into_iter().map(|e| e.name.into_string().unwrap()).collect()
+    }
+
+    fn entries(&self, node: Node) -> Vec<DirEntry> {
         let tree = &self.w.tree;
-        let dir = tree.opendir(&self.who(), ROOT, 0).unwrap();
-        let mut names = Vec::new();
+        let dir = tree.opendir(&self.who(), node, 0).unwrap();
+        let mut entries = Vec::new();
         let mut at = 0;
         loop {
-            let page = tree.readdir(&self.who(), ROOT, dir.fh, at).unwrap();
+            let page = tree.readdir(&self.who(), node, dir.fh, at).unwrap();
             let Some(last) = page.last() else { break };
             at = last.next;
-            names.extend(page.into_iter().map(|e| e.name.into_string().unwrap()));
+            entries.extend(page);
         }
-        tree.releasedir(ROOT, dir.fh);
-        names
+        tree.releasedir(node, dir.fh);
+        entries
     }
 }
 

@@ -1,0 +1,169 @@
+//! Making, opening and removing managed files.
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use crate::documents::live::SaveError;
+use crate::documents::{Version, Written};
+use crate::model::{FileId, View};
+use crate::vfs::handle::{DocHandle, Start};
+use crate::vfs::layer::{Attr, Caller, Created, Entry, Error, FileType, Node, Result};
+use crate::vfs::processes::Process;
+use crate::vfs::seen::Verdict;
+use crate::vfs::tree::Tree;
+
+use super::Fits;
+
+impl Tree {
+    /// Whether the name is free for this process: it has removed a queue that went on with lines
+    /// that it had not read.
+    pub(in crate::vfs) fn file_hidden(&self, file: FileId, who: &Caller) -> bool {
+        !self.absences.none()
+            && self.absences.hides(View::File(file), self.process(who).as_ref(), self.now())
+    }
+
+    /// `open` with `O_CREAT` of a name that fits a rule, when nothing or a managed file is there.
+    #[expect(clippy::too_many_arguments, reason = "the kernel's call")]
+    pub(in crate::vfs) fn file_create(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        fits: Fits,
+        mode: u32,
+        umask: u32,
+        flags: i32,
+    ) -> Result<Created> {
+        if let Fits::File(file, attr) = fits {
+            let hidden = self.file_hidden(file, who);
+            if !hidden && flags & libc::O_EXCL != 0 {
+                return Err(Error::Exists);
+            }
+            return self.file_opened(who, parent, name, file, attr, flags, hidden);
+        }
+        // What the store's file system does for a new file is done by it: owner, mode, access
+        // lists. The empty file is there for everybody at once (locks and `O_EXCL` between
+        // processes need it).
+        let make = flags & !libc::O_TRUNC | libc::O_EXCL;
+        let created = match self.plain.create(who, parent, name, mode, umask, make) {
+            Ok(made) => {
+                let closed = self.plain.release(made.entry.node, made.opened.fh);
+                self.plain.forget(made.entry.node, 1);
+                closed?;
+                true
+            }
+            Err(Error::Exists | Error::Os(rustix::io::Errno::EXIST))
+                if flags & libc::O_EXCL == 0 =>
+            {
+                false
+            }
+            Err(e) => return Err(e),
+        };
+        match self.fits(parent, name) {
+            Some(Fits::File(file, attr)) => {
+                if created {
+                    self.files.numbers.drop(file);
+                }
+                self.file_opened(who, parent, name, file, attr, flags, created)
+            }
+            // It became something else at this very moment.
+            _ => self.plain.create(who, parent, name, mode, umask, flags & !libc::O_EXCL),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a new handle must know")]
+    fn file_opened(
+        &self,
+        who: &Caller,
+        parent: Node,
+        name: &OsStr,
+        file: FileId,
+        attr: Attr,
+        flags: i32,
+        created: bool,
+    ) -> Result<Created> {
+        let opened = self.doc_open(who, View::File(file), flags, created)?;
+        let entry = self.file_entry(file, parent, name, &attr);
+        Ok(Created { entry, opened })
+    }
+
+    /// What a handle remembers of the file at its open.
+    pub(in crate::vfs) fn file_start(&self, file: FileId, made: bool) -> Result<Start> {
+        let attr = self.file_shown(file, &self.file_real(file)?);
+        let view = View::File(file);
+        let mut version = self.docs.current(view.doc())?;
+        if made && version.view(view).is_some_and(|c| !c.is_empty()) {
+            // Others have written already, or have what the maker took for removed.
+            version = self.docs.believe(view, b"", version.rev).map_err(|e| match e {
+                SaveError::Refused(refusal) => Error::Refused(refusal),
+                SaveError::Store(e) => Error::Store(e),
+            })?;
+        }
+        Ok(Start { attr, version, made })
+    }
+
+    /// `unlink`: takes the file away for everybody. Of a queue the lines that the remover has not
+    /// read stay, and the file with them; for the remover the name is free all the same.
+    pub(in crate::vfs) fn file_unlink(&self, who: &Caller, file: FileId) -> Result<()> {
+        if self.file_hidden(file, who) {
+            return Err(Error::NotFound);
+        }
+        let process = self.process(who);
+        let gone = self.file_remove(who, file, process.as_ref(), None)?;
+        if !gone {
+            self.absences.hide(View::File(file), process.as_ref(), self.now());
+        }
+        Ok(())
+    }
+
+    /// Removes the file as somebody who has seen `seen`, or else what the process has. Whether it
+    /// is gone.
+    pub(super) fn file_remove(
+        &self,
+        who: &Caller,
+        file: FileId,
+        process: Option<&Process>,
+        seen: Option<Arc<Version>>,
+    ) -> Result<bool> {
+        let view = View::File(file);
+        let saver = self.saver(process, who.uid, view);
+        let seen = seen.or_else(|| self.seen.removed_by(process, view.doc()));
+        let saved = self
+            .save(&saver, view, Verdict::seen(seen), Written::Removed)
+            .map_err(|failed| failed.error)?;
+        let gone = saved.version.view(view).is_none();
+        if gone {
+            self.files.numbers.drop(file);
+            for h in self.handles_on(view) {
+                self.orphan(&h, process);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// The file of this handle was removed by `remover`. Its own text has no name to go to: who
+    /// unlinks a file that it has open wants it to end with the handle. What others write makes
+    /// the file anew, and so does an append, which belongs to whatever has the name.
+    fn orphan(&self, h: &DocHandle, remover: Option<&Process>) {
+        if h.mode.write && !h.mode.append && remover.is_some_and(|p| h.opened_by(p.id)) {
+            h.state.lock().orphan = true;
+        }
+    }
+
+    /// What `mknod`, `symlink`, `mkdir` or `link` made under a name that fits a rule: it may become
+    /// a managed file, so the kernel must ask each time.
+    pub(in crate::vfs) fn file_made(&self, parent: Node, name: &OsStr, mut entry: Entry) -> Entry {
+        self.files.numbers.plain(&mut entry.attr);
+        match self.fits(parent, name) {
+            Some(Fits::File(file, attr)) => {
+                self.plain.forget(entry.node, 1);
+                self.file_entry(file, parent, name, &attr)
+            }
+            Some(_) if entry.attr.kind != FileType::Directory => {
+                entry.entry_ttl = std::time::Duration::ZERO;
+                entry
+            }
+            _ => entry,
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Renames of managed files, and onto them.
+//!
+//! Away from a name, the store's file itself moves. Onto a managed name, a rename is a save of
+//! the source's content, as for documents (section 5, rule 10), also when nothing is there yet:
+//! what is put there has to be valid. Only between two free names of one kind the store's file
+//! moves as it is.
+
+use std::sync::Arc;
+
+use crate::documents::{Version, Written};
+use crate::model::{FileId, View};
+use crate::vfs::layer::{Caller, Error, FileType, Renaming, Result};
+use crate::vfs::processes::Process;
+use crate::vfs::renaming::At;
+use crate::vfs::seen::Verdict;
+use crate::vfs::tree::{Place, ROOT, Tree};
+
+use super::Fits;
+
+/// Files that were renamed away and are known to be copies; the ones before are plain files.
+const COPIES: usize = 256;
+
+impl Tree {
+    /// A rename of a managed file.
+    pub(in crate::vfs) fn rename_file(
+        &self,
+        who: &Caller,
+        file: FileId,
+        (from, to): (At<'_>, At<'_>),
+        place: Place,
+        how: Renaming,
+    ) -> Result<()> {
+        if self.file_hidden(file, who) {
+            return Err(Error::NotFound);
+        }
+        let exchange = how == Renaming::Exchange;
+        match place {
+            _ if matches!(how, Renaming::Other(_)) => Err(Error::Invalid),
+            Place::Document(_) if exchange => Err(Error::Invalid),
+            Place::Document(view) => self.file_onto_document(who, file, from, view, how),
+            Place::Ruled(Fits::File(target, _)) if target == file => Ok(()),
+            Place::Ruled(Fits::File(target, _)) if exchange => {
+                self.exchange_files(who, (file, from), (target, to))
+            }
+            Place::Ruled(Fits::File(target, _)) => {
+                if how == Renaming::NoReplace && !self.file_hidden(target, who) {
+                    return Err(Error::Exists);
+                }
+                self.file_onto_file(who, (file, from), target)
+            }
+            Place::Ruled(Fits::Free) if !exchange => self.file_to_free(who, (file, from), to),
+            _ if exchange && !self.is_plain_file(to) => {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+                self.files.numbers.drop(file);
+                Ok(())
+            }
+            _ if exchange => {
+                self.files.freshen(to.parent, to.name)?;
+                self.exchange(who, to, View::File(file))
+            }
+            _ => self.file_away(who, (file, from), to, how),
+        }
+    }
+
+    /// A rename of anything else onto a managed file, or to a free name that fits a rule.
+    pub(in crate::vfs) fn rename_to_file(
+        &self,
+        who: &Caller,
+        from: At<'_>,
+        to: At<'_>,
+        fits: Fits,
+        how: Renaming,
+    ) -> Result<()> {
+        if !self.is_plain_file(from) || matches!(how, Renaming::Other(_)) {
+            // A symlink takes the name, a directory cannot.
+            self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+            self.follow_directory(from, to, how);
+            return Ok(());
+        }
+        let path = || self.ruled(to.parent, to.name).ok_or(Error::NotFound);
+        match fits {
+            Fits::File(file, _) if how == Renaming::Exchange => {
+                self.files.freshen(from.parent, from.name)?;
+                self.exchange(who, from, View::File(file))
+            }
+            Fits::File(file, _) => {
+                self.files.freshen(from.parent, from.name)?;
+                self.rename_onto(who, from, View::File(file), how)
+            }
+            Fits::Free if how == Renaming::Exchange => Err(Error::NotFound),
+            _ => {
+                self.files.freshen(from.parent, from.name)?;
+                let file = FileId::of(&path()?);
+                if self.brings_back(from, file) {
+                    return self.file_back(who, file, from, to, how);
+                }
+                self.rename_onto(who, from, View::File(file), how)
+            }
+        }
+    }
+
+    fn is_plain_file(&self, at: At<'_>) -> bool {
+        let attr = self.plain.attr_of(at.parent, at.name);
+        attr.is_ok_and(|a| a.kind == FileType::Regular)
+    }
+
+    /// Whether the plain file is the managed one that was renamed away, unchanged.
+    fn brings_back(&self, from: At<'_>, file: FileId) -> bool {
+        let node = self.plain.node_of(from.parent, from.name);
+        let copy = node.and_then(|n| self.sources.copy_of(n));
+        copy.is_some_and(|(view, _)| view == View::File(file))
+            && self
+                .plain
+                .attr_of(from.parent, from.name)
+                .is_ok_and(|a| a.nlink == 1 && self.plain.handles_of(a.ino).is_empty())
+    }
+
+    /// The store's file moves back to its name.
+    fn file_back(
+        &self,
+        who: &Caller,
+        file: FileId,
+        from: At<'_>,
+        to: At<'_>,
+        how: Renaming,
+    ) -> Result<()> {
+        let view = View::File(file);
+        {
+            let _turn = self.files.turn(file);
+            let alone = Renaming::NoReplace;
+            match self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone) {
+                // Somebody was faster.
+                Err(Error::Exists | Error::Os(rustix::io::Errno::EXIST))
+                    if how != Renaming::NoReplace => {}
+                Err(e) => return Err(e),
+                Ok(()) => {
+                    let version = self.docs.current(view.doc())?;
+                    if let Some(process) = self.process(who) {
+                        self.seen.saved(&process, view, &version);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        self.rename_onto(who, from, view, how)
+    }
+
+    /// What the renaming process itself has written is part of the file that it renames.
+    fn settle_own(&self, file: FileId, process: Option<&Process>) -> Result<()> {
+        let Some(process) = process else { return Ok(()) };
+        for h in self.handles_on(View::File(file)) {
+            if h.is_dirty() && h.opened_by(process.id) {
+                let saver = self.saver_of(&h, Some(process));
+                let mut state = h.state.lock();
+                self.commit(&h, &mut state, &saver, true)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// To a name that no rule fits: the store's file becomes a plain one.
+    fn file_away(
+        &self,
+        who: &Caller,
+        (file, from): (FileId, At<'_>),
+        to: At<'_>,
+        how: Renaming,
+    ) -> Result<()> {
+        let view = View::File(file);
+        let process = self.process(who);
+        self.settle_own(file, process.as_ref())?;
+        let before = {
+            let _turn = self.files.turn(file);
+            let before = self.docs.current(view.doc())?;
+            self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+            before
+        };
+        self.files.numbers.drop(file);
+        let gone = self.docs.current(view.doc())?;
+        if let Some(process) = &process {
+            // Who takes a file away knows that it is not there.
+            self.seen.saved(process, view, &gone);
+        }
+        if let Ok(entry) = self.plain.lookup(&self.us(), to.parent, to.name) {
+            // The reference keeps the node, by which the copy is known.
+            self.sources.copied(entry.node, view, before);
+            for old in self.files.keep_copy(entry.node, COPIES) {
+                self.plain.forget(old, 1);
+            }
+        }
+        if let (Some(process), Some(path)) = (process, self.path_at(to))
+            && !self.handles_on(view).is_empty()
+        {
+            let target = FileId::of(&path);
+            self.files.follow(file, target);
+            let target = View::File(target);
+            for h in self.handles_on(view) {
+                if h.mode.write && !h.mode.append && h.opened_by(process.id) {
+                    *h.name.lock() = target;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// To a free name that fits a rule.
+    fn file_to_free(&self, who: &Caller, (file, from): (FileId, At<'_>), to: At<'_>) -> Result<()> {
+        let path = self.ruled(to.parent, to.name).ok_or(Error::NotFound)?;
+        let target = FileId::of(&path);
+        let rules = self.files.rules.as_ref();
+        let kind = |f: FileId| rules.and_then(|r| r.kind(f.path()));
+        if kind(file) != kind(target) {
+            return self.file_onto_file(who, (file, from), target);
+        }
+        let process = self.process(who);
+        self.settle_own(file, process.as_ref())?;
+        {
+            let _turns = self.files.both_turns(file, target);
+            let alone = Renaming::NoReplace;
+            self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone)?;
+        }
+        self.file_moved(file, target);
+        Ok(())
+    }
+
+    /// Both the names are managed: a save of the text there, and then the file is removed here.
+    fn file_onto_file(
+        &self,
+        who: &Caller,
+        (file, from): (FileId, At<'_>),
+        target: FileId,
+    ) -> Result<()> {
+        let (view, target_view) = (View::File(file), View::File(target));
+        let process = self.process(who);
+        self.settle_own(file, process.as_ref())?;
+        let attr = self.plain.attr_of(from.parent, from.name)?;
+        let source = self.docs.current(view.doc())?;
+        let there = self.docs.current(target_view.doc())?;
+        let text = source.view(view).ok_or(Error::NotFound)?.to_vec();
+        let saver = self.saver(process.as_ref(), who.uid, target_view);
+        let created = there.view(target_view).is_none();
+        let verdict = match created {
+            true => Verdict::seen(Some(there)),
+            false => self.seen.resolve(process.as_ref(), None, None, target_view, &text),
+        };
+        let saved = match self.save(&saver, target_view, verdict, Written::Whole(&text)) {
+            Ok(saved) => saved,
+            Err(failed) => {
+                self.keep_refused(target_view, &text, &failed.refusal, &saver.actor, None);
+                return Err(failed.error);
+            }
+        };
+        if created {
+            self.file_take_after(target, (from.parent, from.name), &attr);
+        }
+        let number = self.files.numbers.shown(file, attr.ino);
+        for h in self.handles_on(view).into_iter().filter(|h| !h.mode.append) {
+            let mut state = h.state.lock();
+            *h.name.lock() = target_view;
+            state.base = Some(saved.believed.clone());
+        }
+        self.files.follow(file, target);
+        self.file_remove(who, file, process.as_ref(), Some(source))?;
+        self.files.numbers.keep(target, number);
+        self.absences.reveal(target_view, process.as_ref(), self.now());
+        Ok(())
+    }
+
+    fn file_onto_document(
+        &self,
+        who: &Caller,
+        file: FileId,
+        from: At<'_>,
+        view: View,
+        how: Renaming,
+    ) -> Result<()> {
+        self.settle_own(file, self.process(who).as_ref())?;
+        self.rename_onto(who, from, view, how)?;
+        if let Some(number) = self.files.numbers.of(file) {
+            self.files.numbers.taken(number);
+            if let Err(e) = self.names.adopt_ino(view, number) {
+                log::warn!("{}: its number could not be recorded: {e}", view.name());
+            }
+        }
+        self.files.numbers.drop(file);
+        self.docs.current(View::File(file).doc())?;
+        Ok(())
+    }
+
+    /// Two managed files of one kind change places; a text of another kind would have to be saved
+    /// twice in one step.
+    fn exchange_files(
+        &self,
+        who: &Caller,
+        (a, from): (FileId, At<'_>),
+        (b, to): (FileId, At<'_>),
+    ) -> Result<()> {
+        let rules = self.files.rules.as_ref();
+        let kind = |f: FileId| rules.and_then(|r| r.kind(f.path()));
+        if kind(a) != kind(b) {
+            return Err(Error::Invalid);
+        }
+        {
+            let _turns = self.files.both_turns(a, b);
+            let how = Renaming::Exchange;
+            self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+        }
+        self.files.numbers.exchanged(a, b);
+        for file in [a, b] {
+            self.docs.current(View::File(file).doc())?;
+        }
+        Ok(())
+    }
+
+    /// The store's file has moved: number, open handles and what writers have seen go along.
+    fn file_moved(&self, from: FileId, to: FileId) {
+        let (old, new) = (View::File(from), View::File(to));
+        self.files.follow(from, to);
+        self.files.numbers.moved(from, to);
+        let now = match self.docs.current(new.doc()) {
+            Ok(now) => now,
+            Err(e) => return log::warn!("{}: {e}", new.name()),
+        };
+        if let Err(e) = self.docs.current(old.doc()) {
+            log::warn!("{}: {e}", old.name());
+        }
+        let as_new = |version: &Arc<Version>| {
+            let text = version.view(old)?.to_vec();
+            if now.view(new).is_some_and(|c| c.equals(&text)) {
+                return Some(now.clone());
+            }
+            self.docs.believe(new, &text, now.rev).ok()
+        };
+        for h in self.handles_on(old).into_iter().filter(|h| !h.mode.append) {
+            let mut state = h.state.lock();
+            *h.name.lock() = new;
+            state.base = state.base.as_ref().and_then(as_new);
+            if let Some(whole) = &mut state.whole {
+                whole.start = whole.start.as_ref().and_then(as_new);
+            }
+            state.reading = None;
+            h.told.lock().take();
+        }
+        self.seen.moved(old, new, as_new);
+    }
+
+    /// After a rename of something that is neither document nor managed file: if it was a directory,
+    /// the managed files below have new paths.
+    pub(in crate::vfs) fn follow_directory(&self, from: At<'_>, to: At<'_>, how: Renaming) {
+        let (Some(old), Some(new)) = (self.path_at(from), self.path_at(to)) else { return };
+        let below = |path: &str, top: &str| {
+            path.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'))
+        };
+        let fits = |path: &str| below(path, &old) || below(path, &new);
+        let mut files = self.files.numbers.files(fits);
+        files.extend(self.seen.files(fits));
+        let handles = self.handles.read();
+        let views = handles.values().filter_map(|h| h.view().doc().file());
+        files.extend(views.filter(|f| fits(f.path())));
+        drop(handles);
+        files.sort_unstable();
+        files.dedup();
+        if files.is_empty() {
+            return;
+        }
+        let renamed = |file: FileId, top: &str, other: &str| {
+            let rest = file.path().strip_prefix(top)?;
+            rest.starts_with('/').then(|| FileId::of(&format!("{other}{rest}")))
+        };
+        if how == Renaming::Exchange {
+            // Both sides move at once: each number and handle by what it was before.
+            for file in files {
+                self.files.numbers.drop(file);
+            }
+            return;
+        }
+        for file in files {
+            if let Some(to) = renamed(file, &old, &new) {
+                // Append handles too: nobody can make the old path again by its name alone.
+                for h in self.handles_on(View::File(file)).iter().filter(|h| h.mode.append) {
+                    *h.name.lock() = View::File(to);
+                }
+                self.file_moved(file, to);
+            }
+        }
+    }
+
+    /// The path of a name below the root, if it is UTF-8.
+    fn path_at(&self, at: At<'_>) -> Option<String> {
+        let name = at.name.to_str()?;
+        if at.parent == ROOT {
+            return Some(name.to_owned());
+        }
+        Some(format!("{}/{name}", self.directory_path(at.parent)?))
+    }
+
+    /// The renamed file goes; the managed file goes on under its number and, when it is new, with
+    /// its mode and owner.
+    pub(in crate::vfs) fn file_take_in(
+        &self,
+        from: At<'_>,
+        file: FileId,
+        attr: &crate::vfs::Attr,
+        created: bool,
+    ) -> Result<()> {
+        if created {
+            self.file_take_after(file, (from.parent, from.name), attr);
+        }
+        self.plain.remove(from.parent, from.name)?;
+        if attr.nlink == 1 {
+            self.files.numbers.keep(file, attr.ino);
+        }
+        Ok(())
+    }
+}

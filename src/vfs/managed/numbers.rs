@@ -1,0 +1,159 @@
+//! `st_ino` of managed files.
+//!
+//! A save replaces the store's file, and the replacement has another inode number. So from the
+//! first save on the number is on record by path, and the file goes on under it. The store may
+//! give the number that has become free to any new file; that one is shown under another
+//! number, so that no two files show the same at the same time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::model::{FileId, View};
+use crate::store::StoreError;
+use crate::vfs::layer::Attr;
+use crate::vfs::ports::{KeptName, Memory};
+
+/// Set in the number of a plain file whose own number a managed file has.
+const APART: u64 = 1 << 62;
+
+#[derive(Default)]
+struct Kept {
+    /// By path.
+    of: HashMap<&'static str, u64>,
+    /// Every number that some name has or had since the start.
+    used: HashSet<u64>,
+}
+
+/// The numbers on record.
+pub struct Numbers {
+    kept: RwLock<Kept>,
+    any: AtomicBool,
+    memory: Arc<dyn Memory>,
+}
+
+impl Numbers {
+    /// As the store remembers them.
+    pub fn new(memory: Arc<dyn Memory>) -> Result<Numbers, StoreError> {
+        let mut kept = Kept::default();
+        for name in memory.names()? {
+            if name.ino == 0 {
+                continue;
+            }
+            if let View::File(file) = name.view {
+                kept.of.insert(file.path(), name.ino);
+                kept.used.insert(name.ino);
+            }
+        }
+        let any = AtomicBool::new(!kept.used.is_empty());
+        Ok(Numbers { kept: RwLock::new(kept), any, memory })
+    }
+
+    /// What a managed file shows while its real number is `real`.
+    pub fn shown(&self, file: FileId, real: u64) -> u64 {
+        if !self.any.load(Ordering::Acquire) {
+            return real;
+        }
+        self.of(file).unwrap_or_else(|| self.apart(real))
+    }
+
+    /// The number on record.
+    pub fn of(&self, file: FileId) -> Option<u64> {
+        self.kept.read().of.get(file.path()).copied()
+    }
+
+    /// Whether numbers on record have to be looked for in what is shown.
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// What a plain file with this number shows.
+    pub fn apart(&self, real: u64) -> u64 {
+        match self.any() && self.kept.read().used.contains(&real) {
+            true => real | APART,
+            false => real,
+        }
+    }
+
+    /// What a name in a directory shows: `path` is that of a regular file.
+    pub fn listed(&self, path: &str, real: u64) -> u64 {
+        let kept = self.kept.read();
+        match kept.of.get(path) {
+            Some(ino) => *ino,
+            None if kept.used.contains(&real) => real | APART,
+            None => real,
+        }
+    }
+
+    /// The same of all attributes. An open file that has no name any more keeps its own.
+    pub fn plain(&self, attr: &mut Attr) {
+        if attr.nlink > 0 {
+            attr.ino = self.apart(attr.ino);
+        }
+    }
+
+    /// From now on the file has this number, whatever becomes of the store's file.
+    pub fn keep(&self, file: FileId, ino: u64) {
+        {
+            let mut kept = self.kept.write();
+            if kept.of.insert(file.path(), ino) == Some(ino) {
+                return;
+            }
+            kept.used.insert(ino);
+            self.any.store(true, Ordering::Release);
+        }
+        self.record(file, ino);
+    }
+
+    /// The number is that of a name that is no managed file's.
+    pub fn taken(&self, ino: u64) {
+        self.kept.write().used.insert(ino);
+        self.any.store(true, Ordering::Release);
+    }
+
+    /// There is no such file any more. Handles on it may still show the number.
+    pub fn drop(&self, file: FileId) {
+        if self.any() && self.kept.write().of.remove(file.path()).is_some() {
+            self.record(file, 0);
+        }
+    }
+
+    /// The file goes on under another path.
+    pub fn moved(&self, from: FileId, to: FileId) {
+        let Some(ino) = self.of(from) else { return self.drop(to) };
+        self.drop(from);
+        self.keep(to, ino);
+    }
+
+    /// Two files have changed places.
+    pub fn exchanged(&self, a: FileId, b: FileId) {
+        let (of_a, of_b) = (self.of(a), self.of(b));
+        for (file, number) in [(a, of_b), (b, of_a)] {
+            match number {
+                Some(ino) => self.keep(file, ino),
+                None => self.drop(file),
+            }
+        }
+    }
+
+    /// The files with a number on record whose path `fits`.
+    pub fn files(&self, fits: impl Fn(&str) -> bool) -> Vec<FileId> {
+        self.kept.read().of.keys().filter(|p| fits(p)).map(|p| FileId::of(p)).collect()
+    }
+
+    /// A number that cannot be recorded is one that changes with the next mount.
+    fn record(&self, file: FileId, ino: u64) {
+        let view = View::File(file);
+        // Everything else is the store's file's own.
+        let name = KeptName { view, ino, mode: 0, uid: 0, gid: 0, atime: None, mtime: None };
+        let done = match ino {
+            0 => self.memory.forget_name(view),
+            _ => self.memory.keep_name(&name),
+        };
+        if let Err(e) = done {
+            log::warn!("{}: its number could not be recorded: {e}", file.path());
+        }
+    }
+}
