@@ -72,7 +72,8 @@ pub fn run(args: &Scratch) -> Result<()> {
         What::New { pid } => {
             let owner = match pid {
                 Some(pid) => *pid,
-                None => std::os::unix::process::parent_id(),
+                // Outside this pid namespace: the directory lives as long as that does.
+                None => std::os::unix::process::parent_id().max(1),
             };
             print(&Base::open(&path)?.make(owner)?);
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
-use super::leases::Guard;
+use super::leases::{Guard, names_of};
 use super::owners::Owners;
 use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
@@ -210,7 +210,8 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
         clock: Arc::new(SystemClock),
         rules: Some(Arc::clone(&instance.rules) as Arc<dyn Rules>),
     };
-    let options = Options::new(settings.store.clone());
+    let mut options = Options::new(settings.store.clone());
+    options.owned = names_of(&settings.store);
     let owned = {
         // Commands that take leases without a mount are waited for.
         let _guard = Guard::take(&settings.store)?;

@@ -76,6 +76,12 @@ pub fn describe(
     }))
 }
 
+/// What is wrong with `instancefs.toml` as it is now.
+fn settings_problem(dir: &Path) -> Option<String> {
+    let usable = Settings::load(dir).and_then(|settings| RuleSet::new(&settings));
+    usable.err().map(|problem| problem.to_string())
+}
+
 /// How many managed files have a history and how many are in use.
 fn managed(files: &ManagedFiles) -> Result<Value> {
     let counts = files.counts();
@@ -86,12 +92,6 @@ fn managed(files: &ManagedFiles) -> Result<Value> {
         "bytes_in_memory": counts.bytes,
         "not_on_record_yet": counts.unrecorded,
     }))
-}
-
-/// What is wrong with `instancefs.toml` as it is now.
-fn settings_problem(dir: &Path) -> Option<String> {
-    let usable = Settings::load(dir).and_then(|settings| RuleSet::new(&settings));
-    usable.err().map(|problem| problem.to_string())
 }
 
 /// The same of a store that no daemon serves, without changing it.

@@ -97,6 +97,12 @@ impl Reader {
         }
     }
 
+    /// Permission bits, owner and group of the database: who may read it may read its rows.
+    pub fn access(&self, part: Part) -> Option<(u32, u32, u32)> {
+        let meta = self.file(part).path.metadata().ok()?;
+        Some((meta.mode() & 0o777, meta.uid(), meta.gid()))
+    }
+
     /// When the rows last changed, as far as files tell.
     pub fn changed(&self, part: Part) -> Option<Stamp> {
         let path = &self.file(part).path;

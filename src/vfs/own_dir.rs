@@ -78,7 +78,7 @@ impl Tree {
         };
         let dir = kind == FileType::Directory;
         let now = time.unwrap_or_else(|| self.now());
-        Ok(Attr {
+        let attr = Attr {
             ino: node,
             size,
             blocks: size.div_ceil(512),
@@ -96,7 +96,8 @@ impl Tree {
             gid: self.options.gid,
             rdev: 0,
             blksize: 4096,
-        })
+        };
+        Ok(if tables::is_table(node) { self.view_access(node, attr) } else { attr })
     }
 
     pub(super) fn own_entry(&self, node: Node) -> Result<Entry> {

@@ -100,6 +100,8 @@ fn rows_are_read_only_files_that_show_what_is_committed() {
     // Size and time are the row's; the next open sees the next commit.
     let stat = it.sh("stat -c '%s %Y %a' sessions/s1.json");
     assert_eq!(stat.trim(), format!("{} 1700000000 444", it.bytes("sessions/s1.json").len()));
+    it.sh("chmod 600 $STORE/sessions.sqlite");
+    assert_eq!(it.sh("stat -c %a sessions sessions/s1.json").trim(), "500\n400");
     writer.run("a.execute(\"update sessions set status='failed' where id='s1'\")");
     assert_eq!(json(&it, "sessions/s1.json")["status"], "failed");
     writer.run("a.execute(\"delete from sessions where id='s1'\"); session(a, 's3')");

@@ -178,11 +178,19 @@ fn open_source(
     Ok(Some(conn))
 }
 
-/// Makes an empty private file unless there is one.
+/// Makes an empty private file unless there is one. It belongs to the directory's owner, also when
+/// root makes it: his programs are to use it.
 fn make_private(path: &Path) -> Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
     match std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(_) => Ok(true),
+        Ok(file) => {
+            let parent = path.parent().map(Path::metadata);
+            if let (true, Some(Ok(dir))) = (rustix::process::geteuid().is_root(), parent) {
+                std::os::unix::fs::fchown(&file, Some(dir.uid()), Some(dir.gid()))
+                    .map_err(io(path))?;
+            }
+            Ok(true)
+        }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
         Err(e) => Err(io(path)(e)),
     }

@@ -26,7 +26,7 @@ const FACT: [&str; 7] =
     ["key", "value", "pinned", "keywords", "valid_from", "created_at", "updated_at"];
 /// Rows between two words about the progress.
 const STEP: u64 = 500;
-/// Rows that are named one by one when the target cannot hold them.
+/// Rows that are named one by one when something is wrong with them.
 const NAMED: u64 = 5;
 
 /// What became of a part.
@@ -62,7 +62,7 @@ pub(super) fn import(
     let plan = Plan::of(&tx, &path, from, part, &theirs)?;
     let counts = {
         let mut copy =
-            Copy { source, from, target: &tx, path: &path, plan, warnings: &mut warnings };
+            Copy { source, from, target: &tx, path: &path, plan, warnings: &mut warnings, odd: 0 };
         copy.all(progress)?
     };
     tx.commit().map_err(&failed)?;
@@ -165,6 +165,8 @@ struct Copy<'a> {
     path: &'a Path,
     plan: Plan,
     warnings: &'a mut Vec<String>,
+    /// Sessions whose payload could not say that their turn was cut off.
+    odd: u64,
 }
 
 impl Copy<'_> {
@@ -217,6 +219,10 @@ impl Copy<'_> {
             if looked % STEP == 0 {
                 progress.done(part, looked, total.max(looked));
             }
+        }
+        if self.odd > NAMED {
+            let more = self.odd - NAMED;
+            self.warnings.push(format!("{more} more sessions whose payload stays as it is"));
         }
         if bad > NAMED {
             self.warnings.push(format!("{}: {} more left out", part.name(), bad - NAMED));
@@ -300,9 +306,12 @@ impl Copy<'_> {
                         None => {
                             let id = self.at("id").map(|id| row.get_ref(id).map(shown));
                             let id = id.transpose().map_err(&failed)?.unwrap_or_default();
-                            self.warnings.push(format!(
-                                "session {id}: its payload is no JSON object and stays as it is"
-                            ));
+                            self.odd += 1;
+                            if self.odd <= NAMED {
+                                self.warnings.push(format!(
+                                    "session {id}: its payload is no JSON object and stays as it is"
+                                ));
+                            }
                         }
                     }
                 }

@@ -19,7 +19,7 @@ use std::ffi::OsStr;
 use parking_lot::Mutex;
 
 use self::names::Named;
-use super::layer::{DirEntry, Entry, Error, Fh, FileType, Node, Result};
+use super::layer::{Attr, DirEntry, Entry, Error, Fh, FileType, Node, Result};
 use super::tree::{ROOT, Tree};
 use crate::foreign::view::{Cells, Id, Reader};
 use crate::foreign::{ForeignError, Part};
@@ -322,6 +322,20 @@ impl Tree {
                 Ok((FileType::Regular, text.len() as u64, at))
             }
         }
+    }
+
+    /// The attributes with the rights of the database: a private one has private views.
+    pub(super) fn view_access(&self, node: Node, mut attr: Attr) -> Attr {
+        let part = match thing(node) {
+            Some(Thing::Top(part) | Thing::Row(part)) => part,
+            None => return attr,
+        };
+        if let Some((mode, uid, gid)) = self.tables.reader.access(part) {
+            let read = mode & 0o444;
+            let enter = if attr.kind == FileType::Directory { read >> 2 } else { 0 };
+            (attr.perm, attr.uid, attr.gid) = ((read | enter) as u16, uid, gid);
+        }
+        attr
     }
 
     pub(super) fn view_entries(&self, node: Node, fh: Fh, offset: i64) -> Result<Vec<DirEntry>> {
