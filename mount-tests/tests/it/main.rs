@@ -19,6 +19,7 @@ mod leases;
 mod leaving;
 mod lock;
 mod managed;
+mod managed_history;
 mod managed_queue;
 mod merge;
 mod names;
