@@ -89,7 +89,7 @@ fn log_names_who_made_each_revision() {
     let since = revs[1].to_string();
     let newer = ok(ifs(&place, &["-C", "s", "log", "missions", "--since", &since]));
     assert!(newer.lines().count() == 1 && newer.starts_with(&format!("{} ", revs[2])), "{newer}");
-    fails(&ifs(&place, &["-C", "s", "log", "outbox.md"]), 2, "outbox.md");
+    fails(&ifs(&place, &["-C", "s", "log", "plain.bin"]), 2, "plain.bin");
 }
 
 #[test]

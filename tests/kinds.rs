@@ -91,7 +91,7 @@ fn settings_that_cannot_be_used_are_named_with_line_and_key() {
         ("[files\n", "instancefs.toml:1: "),
         (
             "[files]\n\"config.json\" = \"text\"\n",
-            "instancefs.toml:2: files.\"config.json\": is always a document",
+            "instancefs.toml:2: files.\"config.json\": counts for nothing: document, rendered",
         ),
     ] {
         fs::write(place.path("s/instancefs.toml"), text).unwrap();

@@ -34,7 +34,7 @@ def swap(program, me, rounds):
                 odd.append(f'set: {put.returncode}: {said}')
                 return codes, odd
             tries += 1
-            time.sleep(random.uniform(0, min(0.02 * tries, 0.4)))
+            time.sleep(random.uniform(0, min(0.05 * 2 ** tries, 2)))
     return codes, odd
 
 
@@ -53,7 +53,7 @@ def save(me, stop):
             with open('config.json', 'w') as f:
                 json.dump(config, f, indent=1)
         saves += 1
-        time.sleep(random.uniform(0.05, 0.5))
+        time.sleep(random.uniform(0.2, 1))
     return saves
 
 

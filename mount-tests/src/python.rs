@@ -1,5 +1,6 @@
 //! A Python process that does one step at a time.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -34,10 +35,16 @@ pub struct PyError {
 impl Actor {
     /// Starts a Python process that waits for steps.
     pub fn python_steps(&self) -> Python {
-        let mut command = self.command("python3");
-        command.arg("-u").arg(crate::programs_dir().join("steps.py"));
+        let steps = crate::programs_dir().join("steps.py");
+        self.python_of("python3", &["-u".as_ref(), steps.as_os_str()])
+    }
+
+    /// The same by a program that becomes `steps.py` in the end.
+    pub fn python_of(&self, program: &str, args: &[&OsStr]) -> Python {
+        let mut command = self.command(program);
+        command.args(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("python3");
+        let mut child = command.spawn().expect(program);
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("piped");
         let (send, answers) = channel();

@@ -12,21 +12,21 @@ use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::log::who;
 use super::output::{arrived, shown};
-use crate::daemon::history;
 use crate::model::Rev;
 use crate::store::Revision;
+use crate::vfs::ports::Documents;
 
 /// Runs the command.
 pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
-    let doc = Doc::parse(&args.doc)?;
+    let doc = Doc::find(&args.doc, instance)?;
     if doc.rev.is_some() {
         return Err(Failure::usage("blame is about the current version, without @REV"));
     }
-    let instance = history::look(&doc.target(instance)?.store)?;
-    let current = instance.live.current(doc.id)?;
+    let instance = doc.look()?;
+    let current = instance.documents.current(doc.id)?;
     doc.text(&current)?;
     let view = doc.view_in(&current);
-    let lines = instance.live.blame(view, args.limit)?;
+    let lines = instance.documents.blame(view, args.limit)?;
     let mut revisions: HashMap<Rev, Option<Revision>> = HashMap::new();
     for line in &lines {
         if let Entry::Vacant(entry) = revisions.entry(line.rev) {

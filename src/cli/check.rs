@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::args::Check;
+use super::doc::Doc;
 use super::failure::{Failure, Result};
 use super::output::line;
 use super::target::Target;
@@ -18,14 +19,8 @@ const LIMIT: u64 = 64 << 20;
 pub fn run(args: &Check, instance: Option<&Path>) -> Result<()> {
     let file = args.file.display();
     let failed = |e: std::io::Error| Failure::new(format!("{file}: {e}"));
-    let (view, refused) = what(args)?;
-    let target = match instance {
-        Some(path) => Target::find(Some(path), None)?,
-        None => match Target::at_or_above(&args.file)? {
-            Some(target) => target,
-            None => Target::find(None, None)?,
-        },
-    };
+    let refused = file_name(args).contains(".refused");
+    let (view, target) = what(args, instance)?;
     if std::fs::metadata(&args.file).map_err(failed)?.len() > LIMIT {
         line(&format!("{file}: larger than {} MiB, the limit of a document", LIMIT >> 20));
         return Err(Failure::silent());
@@ -33,7 +28,7 @@ pub fn run(args: &Check, instance: Option<&Path>) -> Result<()> {
     let content = std::fs::read(&args.file).map_err(failed)?;
     let (above, text) = if refused { rescue::refused_text(&content) } else { (0, &content[..]) };
     let instance = Instance::look(&target.store)?;
-    match instance.live.check(view, text) {
+    match instance.documents.check(view, text) {
         Ok(checked) if !checked.changed => line(&format!("{file}: ok, changes nothing")),
         Ok(checked) => line(&format!("{file}: ok: {}", checked.summary)),
         Err(SaveError::Refused(refusal)) => {
@@ -53,22 +48,46 @@ pub fn run(args: &Check, instance: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// The document that the file would be saved as, and whether it is a kept refusal.
-fn what(args: &Check) -> Result<(View, bool)> {
-    let base = args.file.file_name().unwrap_or_default().to_string_lossy();
-    let kept = |view: &View| base.strip_prefix(view.name()).map(|rest| (*view, rest.to_owned()));
-    let by_name = View::ALL.iter().filter_map(kept).find(|(_, rest)| {
-        rest.is_empty() || rest.starts_with(".refused") || rest.starts_with(".unsaved-")
-    });
-    let refused = base.contains(".refused");
+fn file_name(args: &Check) -> std::borrow::Cow<'_, str> {
+    args.file.file_name().unwrap_or_default().to_string_lossy()
+}
+
+/// The name that the file would be saved as, and the instance.
+fn what(args: &Check, instance: Option<&Path>) -> Result<(View, Target)> {
+    let place = || match instance {
+        Some(path) => Target::find(Some(path), None),
+        None => match Target::at_or_above(&args.file)? {
+            Some(target) => Ok(target),
+            None => Target::find(None, None),
+        },
+    };
     if let Some(name) = &args.name {
-        let view = View::from_name(name.as_bytes());
+        if let Some(view) = View::from_name(name.as_bytes()) {
+            return Ok((view, place()?));
+        }
+        let target = place()?;
         let unknown = || Failure::usage(format!("--as {name}: no document has this name"));
-        return Ok((view.ok_or_else(unknown)?, refused));
+        let file = Doc::find(name, Some(&target.store)).map_err(|_| unknown())?.view;
+        return Ok((file.ok_or_else(unknown)?, target));
     }
-    match by_name {
-        Some((view, _)) => Ok((view, refused)),
-        None => Err(Failure::usage(format!("{}: not the name of a document", args.file.display()))
-            .hint("say which with --as missions.md")),
+    let base = file_name(args);
+    let name = original(&base);
+    if let Some(view) = View::from_name(name.as_bytes()) {
+        return Ok((view, place()?));
     }
+    let unknown = || {
+        Failure::usage(format!("{}: not the name of a document", args.file.display()))
+            .hint("say which with --as missions.md")
+    };
+    // Only what lies in an instance is managed by its name.
+    let path = std::path::absolute(args.file.with_file_name(name)).ok();
+    let file = path.as_ref().and_then(|p| p.to_str()).and_then(|p| Doc::find(p, None).ok());
+    let Some(Doc { view: Some(view), target, rev: None, .. }) = file else { return Err(unknown()) };
+    Ok((view, target))
+}
+
+/// The name without what a kept refusal or an unsaved buffer has behind it.
+fn original(base: &str) -> &str {
+    let cuts = [".refused", ".unsaved-"].into_iter().filter_map(|mark| base.find(mark));
+    &base[..cuts.min().unwrap_or(base.len())]
 }

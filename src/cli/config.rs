@@ -190,7 +190,7 @@ fn print(get: &Get, instance: Option<&Path>) -> Result<()> {
     if let Some(path) = &get.key {
         key(path)?;
     }
-    let instance = history::look(&Target::find(None, instance)?.store)?;
+    let instance = history::look(&Target::find(None, instance)?.store, None)?;
     let version = instance.live.current(DocId::Config)?;
     let path = get.key.as_deref().unwrap_or("");
     let found = config::get(&version.state, path).map_err(Failure::usage)?;

@@ -10,20 +10,20 @@ use super::args::Diff;
 use super::doc::Doc;
 use super::failure::Result;
 use super::output;
-use crate::daemon::history;
 use crate::model::Rev;
+use crate::vfs::ports::Documents;
 
 /// The longest that the smallest difference is looked for; then a larger one will do.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs the command.
 pub fn run(args: &Diff, instance: Option<&Path>) -> Result<()> {
-    let doc = Doc::parse(&args.doc)?;
-    let other = args.other.as_deref().map(|other| doc.other(other)).transpose()?;
-    let instance = history::look(&doc.target(instance)?.store)?;
+    let doc = Doc::find(&args.doc, instance)?;
+    let other = args.other.as_deref().map(|other| doc.other(other, instance)).transpose()?;
+    let instance = doc.look()?;
     let new = match (other, doc.rev) {
         (Some(rev), _) => doc.at(&instance, rev)?,
-        (None, _) => instance.live.current(doc.id)?,
+        (None, _) => instance.documents.current(doc.id)?,
     };
     let old = match doc.rev {
         Some(rev) => doc.at(&instance, rev)?,

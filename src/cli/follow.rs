@@ -7,10 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::failure::{Failure, Result};
-use crate::daemon::Instance;
 use crate::daemon::control::{Answer, Connection, Request};
-use crate::model::{Actor, DocId, Rev};
+use crate::daemon::{Instance, history};
+use crate::model::{Actor, DocId, FileId, Rev, Via};
 use crate::store::Revision;
+use crate::vfs::ports::Documents;
 
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -32,11 +33,11 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Begins. From here on nothing is missed.
-    pub fn open(store: &Path) -> Result<Follower> {
+    /// Begins. From here on nothing is missed. `file`: the managed file that is of interest.
+    pub fn open(store: &Path, file: Option<FileId>) -> Result<Follower> {
         let daemon = match Connection::open(store) {
             Some(mut daemon) => {
-                daemon.ask(&Request::Watch)?;
+                daemon.ask(&Request::Watch { file: file.map(|f| f.path().to_owned()) })?;
                 match daemon.answer(PATIENCE)? {
                     Some(Answer::Watching) => Some(daemon),
                     Some(Answer::Failed { message }) => return Err(Failure::new(message)),
@@ -45,15 +46,23 @@ impl Follower {
             }
             None => None,
         };
-        Ok(Follower { instance: Instance::look(store)?, daemon, early: None })
+        let instance = match file {
+            // What was done to the file until now is no news.
+            Some(_) => history::look(store, file)?,
+            None => Instance::look(store)?,
+        };
+        Ok(Follower { instance, daemon, early: None })
     }
 
     /// The newest revision of the document, or of all.
     pub fn newest(&self, doc: Option<DocId>) -> Result<Rev> {
-        let docs = DocId::ALL.into_iter().filter(|d| doc.is_none_or(|doc| doc == *d));
-        let mut newest = Rev(0);
-        for doc in docs {
-            newest = newest.max(self.instance.live.current(doc)?.rev);
+        let on_record = match doc {
+            Some(_) => None,
+            None => self.instance.store.history(None, Rev(0), None, 1)?.pop(),
+        };
+        let mut newest = on_record.map_or(Rev(0), |r| r.rev);
+        for doc in looked_at(doc) {
+            newest = newest.max(self.instance.documents.current(doc)?.rev);
         }
         Ok(newest)
     }
@@ -70,10 +79,10 @@ impl Follower {
         Ok(found)
     }
 
-    /// Rows that another program has changed while no daemon puts it on record.
+    /// What another program has changed while no daemon puts it on record.
     fn unrecorded(&self, doc: Option<DocId>, after: Rev, found: &mut Vec<Revision>) -> Result<()> {
-        for id in DocId::ALL.into_iter().filter(|d| doc.is_none_or(|doc| doc == *d)) {
-            let version = self.instance.live.current(id)?;
+        for id in looked_at(doc) {
+            let version = self.instance.documents.current(id)?;
             if version.rev <= after || self.instance.store.made(id, version.rev)?.is_some() {
                 continue;
             }
@@ -81,7 +90,10 @@ impl Follower {
                 rev: version.rev,
                 doc: id,
                 at: version.mtime,
-                actor: Actor::outside(),
+                actor: Actor {
+                    via: if id.file().is_some() { Via::Store } else { Via::Sql },
+                    ..Actor::outside()
+                },
                 base: None,
                 stale: false,
                 summary: "changed by another program, not yet on record".to_owned(),
@@ -115,4 +127,10 @@ impl Follower {
             None => Ok(false),
         }
     }
+}
+
+/// The documents whose current version is asked for: the one that is meant, else all that every
+/// store has.
+fn looked_at(doc: Option<DocId>) -> Vec<DocId> {
+    doc.map_or_else(|| DocId::ALL.to_vec(), |doc| vec![doc])
 }

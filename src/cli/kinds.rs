@@ -180,7 +180,7 @@ fn missing(e: &std::io::Error) -> bool {
 }
 
 /// The instance in which a path lies, and the path below its root.
-fn place(path: &Path, instance: Option<&Path>) -> Result<(Target, PathBuf)> {
+pub(super) fn place(path: &Path, instance: Option<&Path>) -> Result<(Target, PathBuf)> {
     let here =
         std::path::absolute(path).map_err(|e| Failure::new(format!("{}: {e}", path.display())))?;
     let typed = plain_steps(&here);

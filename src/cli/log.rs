@@ -19,16 +19,15 @@ const PAGE: usize = 500;
 
 /// Runs the command.
 pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
-    let doc = args.doc.as_deref().map(Doc::parse).transpose()?;
+    let doc = args.doc.as_deref().map(|doc| Doc::find(doc, instance)).transpose()?;
     if doc.as_ref().is_some_and(|d| d.rev.is_some()) {
         let what = "log lists all revisions, without @REV";
         return Err(Failure::usage(what).hint("--since REV lists those after it"));
     }
-    let target = match &doc {
-        Some(doc) => doc.target(instance)?,
-        None => Target::find(None, instance)?,
+    let instance = match &doc {
+        Some(doc) => doc.look()?,
+        None => history::look(&Target::find(None, instance)?.store, None)?,
     };
-    let instance = history::look(&target.store)?;
     let id = doc.map(|d| d.id);
     let since = Rev(args.since.unwrap_or(0));
     let mut left = args.limit.unwrap_or(usize::MAX);
@@ -58,7 +57,7 @@ pub fn printed(revision: &Revision, as_json: bool) -> String {
 pub fn json(r: &Revision) -> Value {
     json!({
         "rev": r.rev.0,
-        "document": r.doc.as_str(),
+        "document": r.doc.shown(),
         "at": r.at.iso(),
         "program": r.actor.program,
         "pid": r.actor.pid,
@@ -83,7 +82,7 @@ pub fn who(r: &Revision) -> String {
 }
 
 fn line(r: &Revision) -> String {
-    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.as_str(), who(r));
+    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.shown(), who(r));
     if let Some(base) = r.base {
         text.push_str(&format!(" on {base}"));
     }

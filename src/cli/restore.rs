@@ -10,16 +10,18 @@ use crate::daemon::history::{self, Restored};
 
 /// Runs the command.
 pub fn run(args: &Restore, instance: Option<&Path>) -> Result<()> {
-    let doc = Doc::parse(&args.doc)?;
+    let doc = Doc::find(&args.doc, instance)?;
     let Some(rev) = doc.rev else {
         return Err(Failure::usage(format!("{}: say which revision, DOC@REV", args.doc))
             .hint(format!("`instancefs log {}` lists them", doc.name())));
     };
-    let target = doc.target(instance)?;
-    let old = doc.at(&history::look(&target.store)?, rev)?;
+    let old = doc.at(&doc.look()?, rev)?;
     let view = doc.view_in(&old);
-    doc.text(&old)?;
-    match history::restore(&target.store, view, rev)? {
+    // A managed file that was not there is removed by going back.
+    if doc.id.file().is_none() {
+        doc.text(&old)?;
+    }
+    match history::restore(&doc.target.store, view, rev)? {
         Restored::Done { rev: now, changed: true } => {
             line(&format!("{} restored from {rev}, as revision {now}", doc.name()));
             Ok(())

@@ -28,7 +28,11 @@ pub fn run(args: &Retention, instance: Option<&Path>) -> Result<()> {
         kept.max_count = args.max_count.unwrap_or(kept.max_count);
         kept.max_bytes = max_bytes.unwrap_or(kept.max_bytes);
         store.set_retention(&kept)?;
-        store.maintain(SystemClock.now())?;
+        let now = SystemClock.now();
+        for file in store.files_on_record()? {
+            store.maintain_file(file, now)?;
+        }
+        store.maintain(now)?;
     }
     let days = kept.max_age.as_secs() / DAY;
     let mut revisions = serde_json::Map::new();

@@ -102,6 +102,17 @@ fn print(status: &Value) {
     for (name, doc) in status["documents"].as_object().into_iter().flatten() {
         print_document(name, doc);
     }
+    let files = &status["managed_files"];
+    if files["with_history"].as_u64().unwrap_or(0) + files["looked_at"].as_u64().unwrap_or(0) > 0 {
+        let later = match files["not_on_record_yet"].as_u64() {
+            Some(n) if n > 0 => format!("; {n} changes not on record yet"),
+            _ => String::new(),
+        };
+        line(&format!(
+            "files       {} in use, {} with a history{later}",
+            files["in_memory"], files["with_history"]
+        ));
+    }
     if status["waiting_rows"] == true {
         line("waiting     rows wait for missions.lock, which another program holds");
     }

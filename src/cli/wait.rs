@@ -12,7 +12,7 @@ use crate::model::Rev;
 
 /// Runs the command.
 pub fn run(args: &Wait, instance: Option<&Path>) -> Result<()> {
-    let doc = Doc::parse(&args.doc)?;
+    let doc = Doc::find(&args.doc, instance)?;
     let limit = match args.timeout {
         None => None,
         Some(s) => Some(
@@ -21,7 +21,7 @@ pub fn run(args: &Wait, instance: Option<&Path>) -> Result<()> {
         ),
     };
     let until = limit.and_then(|limit| Instant::now().checked_add(limit));
-    let mut follower = Follower::open(&doc.target(instance)?.store)?;
+    let mut follower = Follower::open(&doc.target.store, doc.id.file())?;
     let since = match args.since.map(Rev).or(doc.rev) {
         Some(rev) => rev,
         None => follower.newest(Some(doc.id))?,

@@ -19,9 +19,9 @@ use crate::model::{DocId, Rev};
 
 /// Runs the command.
 pub fn run(args: &Watch, instance: Option<&Path>) -> Result<()> {
-    let doc = args.doc.as_deref().map(Doc::parse).transpose()?;
+    let doc = args.doc.as_deref().map(|doc| Doc::find(doc, instance)).transpose()?;
     let target = match &doc {
-        Some(doc) => doc.target(instance)?,
+        Some(doc) => doc.target.clone(),
         None => Target::find(None, instance)?,
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -30,7 +30,7 @@ pub fn run(args: &Watch, instance: Option<&Path>) -> Result<()> {
             .map_err(|e| Failure::new(format!("cannot wait for signals: {e}")))?;
     }
     let id = doc.as_ref().map(|d| d.id);
-    let mut follower = Follower::open(&target.store)?;
+    let mut follower = Follower::open(&target.store, id.and_then(DocId::file))?;
     let mut last = match args.since.map(Rev).or(doc.and_then(|d| d.rev)) {
         Some(rev) => rev,
         None => follower.newest(id)?,

@@ -226,8 +226,14 @@ fn clear(dir: &Path, database: bool) -> Result<()> {
     let entries = std::fs::read_dir(dir).map_err(io(dir, "cannot read"))?;
     for entry in entries {
         let name = entry.map_err(io(dir, "cannot read"))?.file_name();
-        if names::is_private(&name) && name != names::JOURNAL {
-            remove(&dir.join(&name))?;
+        if !names::is_private(&name) || name == names::JOURNAL {
+            continue;
+        }
+        let path = dir.join(&name);
+        if path.symlink_metadata().is_ok_and(|m| m.is_dir()) {
+            std::fs::remove_dir_all(&path).map_err(io(&path, "cannot remove"))?;
+        } else {
+            remove(&path)?;
         }
     }
     Journal::done(dir)

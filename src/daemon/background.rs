@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::outside::Outside;
 use super::settling::Settling;
-use crate::documents::live::Live;
+use crate::vfs::both::Both;
+use crate::vfs::ports::Documents;
 
 /// How often handles are looked at for appends that are due, and rows that wait for
 /// `missions.lock` are tried again (somebody may have put another file in its place).
@@ -29,30 +30,32 @@ pub struct Background {
 impl Background {
     /// Starts them. `tick` is called 20 times a second.
     pub fn start(
-        live: &Arc<Live>,
+        documents: &Arc<Both>,
         tick: impl Fn() + Send + 'static,
     ) -> std::io::Result<Background> {
+        let live = &documents.live;
         let outside = Some(Outside::start(live)?);
         let mut background = Background { outside, stop: Vec::new(), threads: Vec::new() };
-        let ticking = Arc::clone(live);
+        let ticking = Arc::clone(documents);
         background.every("tick", TICK, move || {
-            if let Err(e) = ticking.settle() {
+            if let Err(e) = ticking.live.settle() {
                 log::debug!("rows still wait: {e}");
             }
+            ticking.managed.tick();
             tick();
         })?;
         let waiting = Arc::clone(live);
         let mut settling = Settling::default();
         background.every("rows", TRY, move || settling.step(&waiting))?;
-        let syncing = Arc::clone(live);
+        let syncing = Arc::clone(documents);
         background.every("sync", SYNC, move || {
-            if syncing.store().is_dirty()
+            if (syncing.live.store().is_dirty() || syncing.managed.is_dirty())
                 && let Err(e) = syncing.sync()
             {
                 log::warn!("not synced: {e}");
             }
         })?;
-        let maintained = Arc::clone(live);
+        let maintained = Arc::clone(documents);
         background.every("maintain", MAINTAIN, move || {
             if let Err(e) = maintained.maintain() {
                 log::warn!("housekeeping: {e}");

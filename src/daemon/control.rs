@@ -36,9 +36,13 @@ pub enum Request {
         /// Also when programs still use the mount.
         force: bool,
     },
-    /// Put on record what other programs have done to the rows until now. Answered with
-    /// [`Answer::Settled`].
-    Settle,
+    /// Put on record what other programs have done to the rows until now, and to the managed
+    /// files that are in use. Answered with [`Answer::Settled`].
+    Settle {
+        /// The path of a managed file that is looked at in any case.
+        #[serde(default)]
+        file: Option<String>,
+    },
     /// Bring a version back. Answered with [`Answer::Restored`], [`Answer::Refused`] or
     /// [`Answer::Failed`].
     Restore {
@@ -69,7 +73,11 @@ pub enum Request {
     },
     /// Tell of new versions: answered with [`Answer::Watching`], then with one empty line
     /// whenever there may be something new, until either side closes.
-    Watch,
+    Watch {
+        /// The path of a managed file that is in use as long as somebody listens.
+        #[serde(default)]
+        file: Option<String>,
+    },
 }
 
 /// What the daemon answers.

@@ -9,8 +9,10 @@ use super::error::{DaemonError, Result};
 use super::instance::Instance;
 use super::lock::StoreLock;
 use super::{serve, writeout};
-use crate::documents::live::{Live, SaveError};
-use crate::model::{Actor, DocId, Reason, Refusal, Rev, Via, View};
+use crate::documents::live::SaveError;
+use crate::model::{Actor, FileId, Reason, Refusal, Rev, Via, View};
+use crate::vfs::both::Both;
+use crate::vfs::ports::Documents;
 
 /// How long the daemon may take to commit.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,13 +34,14 @@ pub enum Restored {
 }
 
 /// Opens a store to look at its history. If a daemon serves it, what other programs have done
-/// to the rows until now is put on record first.
+/// to the rows and to `file` until now is put on record first.
 ///
 /// Errors: as [`Instance::look`].
-pub fn look(store: &Path) -> Result<Instance> {
+pub fn look(store: &Path, file: Option<FileId>) -> Result<Instance> {
     if let Some(mut daemon) = Connection::open(store) {
         // A daemon that is busy or ending must not keep anybody from looking.
-        let settled = daemon.ask(&Request::Settle).and_then(|()| daemon.answer(SETTLING));
+        let request = Request::Settle { file: file.map(|f| f.path().to_owned()) };
+        let settled = daemon.ask(&request).and_then(|()| daemon.answer(SETTLING));
         if let Err(e) = settled {
             log::debug!("not settled: {e}");
         }
@@ -47,9 +50,8 @@ pub fn look(store: &Path) -> Result<Instance> {
 }
 
 /// The daemon's side of [`look`].
-pub(super) fn catch_up(live: &Live) {
-    let looked = DocId::ALL.into_iter().try_for_each(|doc| live.current(doc).map(|_| ()));
-    if let Err(e) = looked.and_then(|()| live.settle().map(|_| ())) {
+pub(super) fn catch_up(documents: &Both, file: Option<&str>) {
+    if let Err(e) = documents.catch_up(file.map(FileId::of)) {
         log::debug!("not settled: {e}");
     }
 }
@@ -86,23 +88,20 @@ pub fn restore(store: &Path, view: View, rev: Rev) -> Result<Restored> {
     for taken in writeout::take_in(&instance)? {
         log::warn!("{taken}");
     }
-    let restored = match back(&instance.live, view, rev, &actor) {
+    let restored = match back(&instance.documents, view, rev, &actor) {
         Ok(done) => Restored::Done { rev: done.0, changed: done.1 },
         Err(SaveError::Refused(refusal)) => Restored::Refused(refusal),
         Err(SaveError::Store(e)) => return Err(e.into()),
     };
     serve::settle_rows(&instance.live);
     writeout::write_out(&instance)?;
-    instance.live.sync()?;
+    instance.documents.sync()?;
     Ok(restored)
 }
 
 /// The daemon's answer to [`Request::Restore`].
-pub(super) fn answer(live: &Live, file: &str, rev: Rev, actor: &Actor) -> Answer {
-    let Some(view) = View::from_name(file.as_bytes()) else {
-        return Answer::Failed { message: format!("{file} is no document") };
-    };
-    match back(live, view, rev, actor) {
+pub(super) fn answer(documents: &Both, file: &str, rev: Rev, actor: &Actor) -> Answer {
+    match back(documents, View::on_record(file), rev, actor) {
         Ok((Rev(rev), changed)) => Answer::Restored { rev, changed },
         Err(SaveError::Refused(r)) => {
             let hint = r.hint.clone();
@@ -113,14 +112,14 @@ pub(super) fn answer(live: &Live, file: &str, rev: Rev, actor: &Actor) -> Answer
 }
 
 fn back(
-    live: &Live,
+    documents: &Both,
     view: View,
     rev: Rev,
     actor: &Actor,
 ) -> std::result::Result<(Rev, bool), SaveError> {
-    let old = live.at(view.doc(), rev)?.ok_or_else(|| {
+    let old = documents.at(view.doc(), rev)?.ok_or_else(|| {
         Refusal::new(Reason::Invalid, format!("{} has no revision {rev}", view.name()))
     })?;
-    let saved = live.restore(view, &old, actor)?;
+    let saved = documents.restore(view, &old, actor)?;
     Ok((saved.version.rev, saved.changed))
 }

@@ -9,12 +9,14 @@ use super::journal::Marker;
 use super::names;
 use crate::documents::Document;
 use crate::documents::config::ConfigDocument;
-use crate::documents::files::StoreRules;
+use crate::documents::files::{Rules, StoreRules};
 use crate::documents::live::Live;
+use crate::documents::managed::{ManagedFiles, StoreDisk};
 use crate::documents::missions::{Missions, NestedBullets};
 use crate::documents::quarantine::Quarantine;
 use crate::model::{Clock, SystemClock};
 use crate::store::{Options, Store};
+use crate::vfs::both::Both;
 
 /// An open store with its documents.
 pub struct Instance {
@@ -22,11 +24,13 @@ pub struct Instance {
     pub dir: PathBuf,
     /// The database.
     pub store: Arc<Store>,
-    /// The documents.
+    /// The documents with rows.
     pub live: Arc<Live>,
     /// Which of its files are managed, and what else is set. An `instancefs.toml` that cannot be
     /// used stands for the defaults here; see [`StoreRules::problem`].
     pub rules: Arc<StoreRules>,
+    /// All documents, managed files among them.
+    pub documents: Arc<Both>,
 }
 
 impl Instance {
@@ -56,8 +60,15 @@ impl Instance {
         let settings = |problem| DaemonError::Settings { store: dir.to_owned(), problem };
         let rules = Arc::new(StoreRules::lenient(dir).map_err(settings)?);
         let kinds = kinds(dir, config_version_limit, rules.settings().nested_bullets);
-        let live = Live::open(Arc::clone(&store), kinds, clock)?;
-        Ok(Instance { dir: dir.to_owned(), store, live: Arc::new(live), rules })
+        let live = Arc::new(Live::open(Arc::clone(&store), kinds, Arc::clone(&clock))?);
+        let disk = StoreDisk::open(dir)?;
+        if !store.read_only() {
+            disk.clean()?;
+        }
+        let of_files = Arc::clone(&rules) as Arc<dyn Rules>;
+        let managed = ManagedFiles::open(Arc::clone(&store), Arc::new(disk), of_files, clock)?;
+        let documents = Both { live: Arc::clone(&live), managed: Arc::new(managed) };
+        Ok(Instance { dir: dir.to_owned(), store, live, rules, documents: Arc::new(documents) })
     }
 }
 

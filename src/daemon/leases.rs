@@ -21,7 +21,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use super::control::{Connection, Request};
 use super::error::{DaemonError, Result, io};
-use super::{lock, names};
+use super::{lock, mounts, names};
+use crate::documents::files::StoreRules;
 use crate::model::{Clock, Stamp, SystemClock, proc_text};
 use crate::store::{Options, OwnedRow, Store, Wait};
 use crate::vfs::owned::content::{self, Found};
@@ -66,6 +67,14 @@ impl Guard {
     }
 }
 
+/// Which names of a store are markers and leases. Those that are set count from the next mount on.
+pub fn names_of(rules: &StoreRules) -> Names {
+    Names::set_in(&rules.settings()).unwrap_or_else(|e| {
+        log::warn!("names of markers and leases: {e}");
+        Names::default()
+    })
+}
+
 /// A live lease.
 #[derive(Debug)]
 pub struct Held {
@@ -90,6 +99,16 @@ pub enum Standing {
     Held(Held),
     /// There is something that belongs to no process.
     Ordinary,
+}
+
+/// Who takes care of a store.
+enum Keeper {
+    /// A daemon, with a mount that can be reached.
+    Daemon(PathBuf),
+    /// Nobody.
+    Nobody,
+    /// Somebody who shows no mount here and does not end soon.
+    Other,
 }
 
 /// A live session.
@@ -137,21 +156,25 @@ impl Desk {
         let store = Store::open(dir, options)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, flags, Mode::empty()).map_err(io(dir, "cannot open"))?;
-        let names = Names::default();
+        let settings = |problem| DaemonError::Settings { store: dir.to_owned(), problem };
+        let names = names_of(&StoreRules::lenient(dir).map_err(settings)?);
         Ok(Desk { dir: dir.to_owned(), root, store, names, here: Here::now() })
     }
 
-    /// The mount point of the daemon that serves the store, if there is one.
-    fn served(&self) -> Option<PathBuf> {
+    /// Who takes care of the store. Waits for a daemon that starts or ends, and for a command that
+    /// changes the store.
+    fn keeper(&self) -> Result<Keeper> {
         let until = Instant::now() + STARTING;
         loop {
-            let holder = lock::holder(&self.dir)?;
-            if let Some(mountpoint) = holder.mountpoint {
-                return Some(mountpoint.into());
+            let Some(holder) = lock::holder(&self.dir) else { return Ok(Keeper::Nobody) };
+            if let Some(point) = holder.mountpoint.map(PathBuf::from) {
+                let mounts = mounts::of_store(&self.dir).map_err(io(&self.dir, "no mounts of"))?;
+                if mounts.iter().any(|m| m.mountpoint == point) {
+                    return Ok(Keeper::Daemon(point));
+                }
             }
-            // A daemon that starts, or a command that is done soon.
             if Instant::now() > until {
-                return None;
+                return Ok(Keeper::Other);
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -246,8 +269,9 @@ impl Desk {
                 Verdict::Ordinary => {}
             }
         }
-        let served = if over.is_empty() { None } else { self.served() };
-        if let Some(mount) = &served {
+        if !over.is_empty()
+            && let Keeper::Daemon(mount) = self.keeper()?
+        {
             // The daemon may not have looked at them yet: now it does.
             over.drain(..).for_each(|(marker, _)| drop(mount.join(marker).symlink_metadata()));
         }
@@ -269,15 +293,17 @@ impl Desk {
     /// # Errors
     /// The file cannot be made; those of the database.
     pub fn take(&self, name: &Path, pid: u32) -> Result<Option<u64>> {
-        if let Some(mount) = self.served() {
-            return self.take_mounted(&mount, name, pid);
+        loop {
+            let keeper = self.keeper()?;
+            if let Keeper::Daemon(mount) = &keeper {
+                return self.take_mounted(mount, name, pid);
+            }
+            let _guard = Guard::take(&self.dir)?;
+            // A daemon that has started meanwhile waits for the guard: it must not be waited for.
+            if matches!(keeper, Keeper::Other) || lock::holder(&self.dir).is_none() {
+                return self.take_here(name, pid);
+            }
         }
-        let guard = Guard::take(&self.dir)?;
-        if let Some(mount) = self.served() {
-            drop(guard);
-            return self.take_mounted(&mount, name, pid);
-        }
-        self.take_here(name, pid)
     }
 
     fn take_mounted(&self, mount: &Path, name: &Path, pid: u32) -> Result<Option<u64>> {
@@ -351,7 +377,7 @@ impl Desk {
     /// # Errors
     /// The file cannot be removed; those of the database.
     pub fn give_back(&self, name: &Path) -> Result<()> {
-        if let Some(mount) = self.served() {
+        if let Keeper::Daemon(mount) = self.keeper()? {
             let path = mount.join(name);
             match std::fs::remove_file(&path) {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),

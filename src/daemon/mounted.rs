@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 
 use super::error::{DaemonError, Result};
 use super::instance::Instance;
-use super::leases::Guard;
+use super::leases::{Guard, names_of};
 use super::owners::Owners;
 use super::ports::StoreMemory;
 use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use super::watchers;
 use super::watching::News;
-use crate::documents::live::Live;
+use crate::documents::files::Rules;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
+use crate::vfs::both::Both;
 use crate::vfs::owned::Owned;
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
@@ -73,7 +74,7 @@ impl Mounted {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
         let news = Arc::<News>::default();
-        watchers::start(&instance.live, &mount, Arc::clone(&news)).map_err(|source| {
+        watchers::start(&instance.documents, &mount, Arc::clone(&news)).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
         let owners = Owners::start(&owned, &mount).map_err(|source| {
@@ -81,7 +82,7 @@ impl Mounted {
         })?;
         let reporter = Arc::new(Reporter {
             store: settings.store.clone(),
-            live: Arc::downgrade(&instance.live),
+            documents: Arc::downgrade(&instance.documents),
             mount: Arc::downgrade(&mount),
             running,
         });
@@ -143,19 +144,19 @@ impl Mounted {
 /// that it describes, so it keeps nothing of it alive.
 struct Reporter {
     store: PathBuf,
-    live: Weak<Live>,
+    documents: Weak<Both>,
     mount: Weak<Mount>,
     running: Running,
 }
 
 impl Reporter {
     fn describe(&self, tree: &Status) -> Result<Value> {
-        let (Some(live), Some(mount)) = (self.live.upgrade(), self.mount.upgrade()) else {
+        let (Some(all), Some(mount)) = (self.documents.upgrade(), self.mount.upgrade()) else {
             return Ok(json!({ "running": false }));
         };
         let mut operations = operations(&mount);
         operations["documents"] = json!(tree);
-        status::describe(&self.store, &live, Some(&self.running), operations)
+        status::describe(&self.store, &all, Some(&self.running), operations)
     }
 
     fn status_json(&self, tree: &Status) -> Vec<u8> {
@@ -202,14 +203,15 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
     };
     let plain = Plain::new(&settings.store).map_err(failed)?.strict(settings.strict);
     let parts = Parts {
-        documents: Arc::clone(&instance.live) as Arc<dyn Documents>,
+        documents: Arc::clone(&instance.documents) as Arc<dyn Documents>,
         plain: Arc::new(plain),
         processes: Arc::new(System::at(&settings.mountpoint)),
         memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
         clock: Arc::new(SystemClock),
-        rules: None,
+        rules: Some(Arc::clone(&instance.rules) as Arc<dyn Rules>),
     };
-    let options = Options::new(settings.store.clone());
+    let mut options = Options::new(settings.store.clone());
+    options.owned = names_of(&instance.rules);
     let owned = {
         // Commands that take leases without a mount are waited for.
         let _guard = Guard::take(&settings.store)?;

@@ -21,7 +21,8 @@ use super::status::Running;
 use super::{config, history, journal, leave, logging, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
-use crate::model::{Actor, Clock, Rev, SystemClock, Via};
+use crate::model::{Actor, Clock, FileId, Rev, SystemClock, Via};
+use crate::vfs::ports::Documents;
 
 /// How long a new mount may take to answer its first question.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
@@ -152,7 +153,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
         ticking.tick();
         watched.alive();
     };
-    let background = Background::start(&instance.live, tick)
+    let background = Background::start(&instance.documents, tick)
         .map_err(io(&settings.store, "cannot start threads"))?;
     answer_commands(&instance, &mounted, settings, events)?;
     if let Err(e) = mounted.ready(FIRST_ANSWER) {
@@ -240,10 +241,13 @@ fn end(
     if let Err(e) = writeout::write_out(&instance) {
         warnings.push(format!("not everything was written out: {e}"));
     }
-    if let Err(e) = instance.live.maintain() {
+    if let Err(e) = instance.documents.managed.settle() {
+        log::warn!("managed files: {e}");
+    }
+    if let Err(e) = instance.documents.maintain() {
         log::warn!("housekeeping: {e}");
     }
-    if let Err(e) = instance.live.sync() {
+    if let Err(e) = instance.documents.sync() {
         warnings.push(format!("not synced: {e}"));
     }
     let socket = instance.dir.join(names::SOCKET);
@@ -280,7 +284,7 @@ fn answer_commands(
 ) -> Result<()> {
     // This outlives the end of the service, which has to close the database.
     let news = mounted.news();
-    let (mounted, live) = (Arc::downgrade(mounted), Arc::downgrade(&instance.live));
+    let (mounted, documents) = (Arc::downgrade(mounted), Arc::downgrade(&instance.documents));
     let (store, limit) = (settings.store.clone(), settings.config_version_limit);
     control::listen(&instance.dir, move |request, mut peer| match request {
         Request::Status => {
@@ -291,29 +295,29 @@ fn answer_commands(
                 None => Answer::Failed { message: "it is ending".to_owned() },
             });
         }
-        Request::Settle => {
-            if let Some(live) = live.upgrade() {
-                history::catch_up(&live);
+        Request::Settle { file } => {
+            if let Some(documents) = documents.upgrade() {
+                history::catch_up(&documents, file.as_deref());
             }
             peer.answer(&Answer::Settled);
         }
         Request::Restore { file, rev, pid, session } => {
-            let answer = match live.upgrade() {
-                Some(live) => {
+            let answer = match documents.upgrade() {
+                Some(documents) => {
                     let mut actor = Actor::this_process(Via::Command);
                     (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
-                    history::answer(&live, &file, Rev(rev), &actor)
+                    history::answer(&documents, &file, Rev(rev), &actor)
                 }
                 None => Answer::Failed { message: "it is ending".to_owned() },
             };
             peer.answer(&answer);
         }
         Request::Config { order, pid, session } => {
-            let answer = match live.upgrade() {
-                Some(live) => {
+            let answer = match documents.upgrade() {
+                Some(documents) => {
                     let mut actor = Actor::this_process(Via::Command);
                     (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
-                    config::answer(&live, &store, limit, &order, &actor)
+                    config::answer(&documents.live, &store, limit, &order, &actor)
                 }
                 None => Answer::Ending,
             };
@@ -325,7 +329,13 @@ fn answer_commands(
             }
             peer.answer(&Answer::Settled);
         }
-        Request::Watch => news.serve(peer),
+        Request::Watch { file } => {
+            // As long as somebody waits for news of a file, it is looked at.
+            let _watched = file
+                .zip(documents.upgrade())
+                .map(|(file, documents)| documents.managed.watch(FileId::of(&file)));
+            news.serve(peer);
+        }
         Request::Unmount { force } => {
             if let Err(mpsc::SendError(Event::Unmount { mut peer, .. })) =
                 events.send(Event::Unmount { force, peer })

@@ -9,9 +9,11 @@ use super::error::Result;
 use super::instance::Instance;
 use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
+use crate::documents::managed::ManagedFiles;
 use crate::documents::settings::Settings;
 use crate::model::{DocId, Rev};
 use crate::store::{RefusalRow, Revision, Store};
+use crate::vfs::both::Both;
 
 /// Refusals, overlaps and stale saves that are listed, newest first.
 const LISTED: usize = 10;
@@ -35,24 +37,23 @@ pub struct Running {
 /// what it counts.
 pub fn describe(
     dir: &Path,
-    live: &Live,
+    all: &Both,
     running: Option<&Running>,
     operations: Value,
 ) -> Result<Value> {
+    let live = &all.live;
     let store = live.store();
     let mut documents = Map::new();
-    let (mut overlaps, mut stale) = (Vec::new(), Vec::new());
+    let mut newest = store.history(None, Rev(0), None, SEARCHED)?;
+    newest.retain(|r| r.doc.file().is_some());
     for doc in DocId::ALL {
         documents.insert(doc.as_str().to_owned(), document(live, store, doc)?);
-        for revision in store.revisions(doc, None, SEARCHED)? {
-            if !revision.overlaps.is_empty() {
-                overlaps.push((revision.rev, self::revision(doc, &revision)));
-            }
-            if revision.stale {
-                stale.push((revision.rev, self::revision(doc, &revision)));
-            }
-        }
+        newest.extend(store.revisions(doc, None, SEARCHED)?);
     }
+    newest.sort_by_key(|r| std::cmp::Reverse(r.rev));
+    let listed = |which: &dyn Fn(&Revision) -> bool| -> Vec<Value> {
+        newest.iter().filter(|r| which(r)).take(LISTED).map(revision).collect()
+    };
     // Rows that wait for missions.lock are tried again here; what is left waits on.
     let waiting = running.is_some() && !live.settle()?;
     let last: Vec<Value> = store.refusals(LISTED)?.iter().map(refusal).collect();
@@ -65,10 +66,11 @@ pub fn describe(
         "mountpoint": running.map(|r| r.mountpoint.display().to_string()),
         "read_only": running.is_some_and(|r| r.read_only),
         "documents": documents,
+        "managed_files": managed(&all.managed)?,
         "refusals": { "count": store.refusal_count()?, "last": last },
         "waiting_rows": waiting,
-        "overlaps": newest(overlaps),
-        "stale_saves": newest(stale),
+        "overlaps": listed(&|r| !r.overlaps.is_empty()),
+        "stale_saves": listed(&|r| r.stale),
         "operations": operations,
         "settings_problem": settings_problem(dir),
     }))
@@ -80,16 +82,22 @@ fn settings_problem(dir: &Path) -> Option<String> {
     usable.err().map(|problem| problem.to_string())
 }
 
-/// The newest ones of all documents, newest first.
-fn newest(mut listed: Vec<(Rev, Value)>) -> Vec<Value> {
-    listed.sort_by_key(|(rev, _)| std::cmp::Reverse(*rev));
-    listed.into_iter().take(LISTED).map(|(_, value)| value).collect()
+/// How many managed files have a history and how many are in use.
+fn managed(files: &ManagedFiles) -> Result<Value> {
+    let counts = files.counts();
+    Ok(json!({
+        "with_history": files.on_record()?.len(),
+        "looked_at": counts.known,
+        "in_memory": counts.in_memory,
+        "bytes_in_memory": counts.bytes,
+        "not_on_record_yet": counts.unrecorded,
+    }))
 }
 
 /// The same of a store that no daemon serves, without changing it.
 pub fn describe_idle(dir: &Path) -> Result<Value> {
     let instance = Instance::look(dir)?;
-    describe(dir, &instance.live, None, Value::Null)
+    describe(dir, &instance.documents, None, Value::Null)
 }
 
 fn document(live: &Live, store: &Store, doc: DocId) -> Result<Value> {
@@ -141,10 +149,10 @@ fn refusal(row: &RefusalRow) -> Value {
     })
 }
 
-fn revision(doc: DocId, revision: &Revision) -> Value {
+fn revision(revision: &Revision) -> Value {
     json!({
         "at": revision.at.iso(),
-        "document": doc.as_str(),
+        "document": revision.doc.shown(),
         "rev": revision.rev.0,
         "by": revision.actor.named(),
         "program": revision.actor.program,

@@ -25,24 +25,26 @@ use rustix::fs::{UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
 use super::watching::News;
-use crate::documents::live::Live;
+use crate::documents::live::Listener;
 use crate::fuse::{Mount, detach_descriptors};
 use crate::model::View;
 use crate::vfs::Tree;
+use crate::vfs::both::Both;
 
 /// Time between two rounds: many saves in a row are told together.
 const PAUSE: Duration = Duration::from_millis(15);
 
-/// Starts telling, also those who watch over the control socket (`commands`); ends when `live` and its listener are gone.
+/// Starts telling, also those who watch over the control socket (`commands`); ends when
+/// `documents` and their listener are gone.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(live: &Live, mount: &Mount, commands: Arc<News>) -> std::io::Result<()> {
+pub fn start(documents: &Both, mount: &Mount, commands: Arc<News>) -> std::io::Result<()> {
     let (send, news) = mpsc::channel::<View>();
     let kernel = mount.notifier();
     let place = Place::of(mount);
     std::thread::Builder::new().name("watchers".into()).spawn(move || serve(&news, &place))?;
-    live.set_listener(Arc::new(move |published| {
+    let listener: Listener = Arc::new(move |published| {
         commands.tell();
         for view in published.doc.views() {
             let node = Tree::node_of(view);
@@ -51,7 +53,8 @@ pub fn start(live: &Live, mount: &Mount, commands: Arc<News>) -> std::io::Result
             // Fails only when the thread is gone.
             let _ = send.send(view);
         }
-    }));
+    });
+    documents.set_listener(&listener);
     Ok(())
 }
 

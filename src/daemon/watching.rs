@@ -114,14 +114,14 @@ mod tests {
         let news = Arc::<News>::default();
         let served = Arc::clone(&news);
         listen(dir.path(), move |request, peer| {
-            assert_eq!(request, Request::Watch);
+            assert_eq!(request, Request::Watch { file: None });
             served.serve(peer);
         })
         .unwrap();
         let wait = Duration::from_secs(10);
         let watch = || {
             let mut c = Connection::open(dir.path()).unwrap();
-            c.ask(&Request::Watch).unwrap();
+            c.ask(&Request::Watch { file: None }).unwrap();
             assert_eq!(c.answer(wait).unwrap(), Some(Answer::Watching));
             c
         };
@@ -143,7 +143,7 @@ mod tests {
         news.end();
         while one.news(wait).unwrap().is_some() {}
         let mut late = Connection::open(dir.path()).unwrap();
-        late.ask(&Request::Watch).unwrap();
+        late.ask(&Request::Watch { file: None }).unwrap();
         assert!(matches!(late.answer(wait).unwrap(), Some(Answer::Failed { .. })));
     }
 }

@@ -49,6 +49,11 @@ impl DocId {
         }
     }
 
+    /// The name for people: that of the database, of a managed file its path.
+    pub fn shown(self) -> &'static str {
+        self.file().map_or_else(|| self.as_str(), FileId::path)
+    }
+
     /// The document with this database name: `missions`, or `file:PATH`.
     pub fn parse(name: &str) -> Option<DocId> {
         let fixed = Self::ALL.into_iter().find(|d| d.as_str() == name);

@@ -3,6 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::maintain::{PAUSE, STEP};
 use super::tables::{document, rev_in, rev_out};
 use super::{DocumentRow, Store, StoreError};
 use crate::model::{DocId, FileId, Rev, Stamp};
@@ -137,6 +138,130 @@ impl Store {
             let rows = stmt.query_map([], |r| r.get::<_, String>(0))?;
             let names = rows.collect::<Result<Vec<String>, _>>()?;
             Ok(names.iter().filter_map(|name| FileId::from_name(name)).collect())
+        })
+    }
+}
+
+/// Files that are gone whose history is kept, at most.
+const GONE_KEPT: usize = 1_000;
+/// How long, in nanoseconds: 30 days.
+const GONE_FOR: i64 = 30 * 24 * 3_600 * 1_000_000_000;
+
+/// A file that is gone and its history.
+struct Gone {
+    file: FileId,
+    newest: Rev,
+    since: Stamp,
+    bytes: u64,
+}
+
+impl Store {
+    /// Managed files with revisions above `after`, and the newest revision of any document.
+    pub(crate) fn files_since(&self, after: Rev) -> Result<(Vec<FileId>, Rev), StoreError> {
+        if self.bare {
+            return Ok((Vec::new(), Rev(0)));
+        }
+        self.read(|c| {
+            let sql = "SELECT DISTINCT doc FROM ifs_revisions
+                       WHERE rev > ?1 AND doc >= 'file:' AND doc < 'file;'";
+            let mut stmt = c.prepare_cached(sql)?;
+            let rows = stmt.query_map([rev_out(after)], |r| r.get::<_, String>(0))?;
+            let names = rows.collect::<Result<Vec<String>, _>>()?;
+            let files = names.iter().filter_map(|name| FileId::from_name(name)).collect();
+            Ok((files, super::history::last_rev(c)?))
+        })
+    }
+
+    /// Housekeeping for the history of one managed file; see [`Store::maintain`].
+    pub(crate) fn maintain_file(&self, file: FileId, now: Stamp) -> Result<(), StoreError> {
+        let doc = DocId::File(file);
+        let retention = self.retention()?;
+        self.keyframe(doc)?;
+        while self.prune(doc, now, &retention)? {
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Forgets the history of files that are gone: of those that are so for 30 days (or the age
+    /// up to which revisions are kept, if that is less), of all but 1,000 of them, and of what is
+    /// more than one document may have. Whose went.
+    pub(crate) fn forget_gone(&self, now: Stamp) -> Result<Vec<FileId>, StoreError> {
+        let retention = self.retention()?;
+        let age = i64::try_from(retention.max_age.as_nanos()).unwrap_or(i64::MAX).min(GONE_FOR);
+        let mut bytes = 0;
+        let mut forgotten = Vec::new();
+        for (n, gone) in self.gone()?.into_iter().enumerate() {
+            bytes += gone.bytes;
+            let old = gone.since.0 < now.0.saturating_sub(age);
+            if (old || n >= GONE_KEPT || bytes > retention.max_bytes) && self.forget(&gone)? {
+                forgotten.push(gone.file);
+            }
+        }
+        Ok(forgotten)
+    }
+
+    /// The files that are gone, the last one first.
+    fn gone(&self) -> Result<Vec<Gone>, StoreError> {
+        if self.bare {
+            return Ok(Vec::new());
+        }
+        self.read(|c| {
+            if !has_table(c)? {
+                return Ok(Vec::new());
+            }
+            let mut stmt = c.prepare_cached(
+                "SELECT doc, rev, mtime,
+                     (SELECT coalesce(sum(length(delta)), 0) FROM ifs_revisions r
+                      WHERE r.doc = d.doc)
+                     + (SELECT coalesce(sum(length(archive)), 0) FROM ifs_keyframes k
+                        WHERE k.doc = d.doc)
+                 FROM ifs_documents d
+                 WHERE doc >= 'file:' AND doc < 'file;'
+                     AND NOT EXISTS (SELECT 1 FROM ifs_files f WHERE f.doc = d.doc)
+                 ORDER BY mtime DESC",
+            )?;
+            let rows = stmt.query_map([], |r| {
+                let Some(file) = FileId::from_name(&r.get::<_, String>(0)?) else {
+                    return Ok(None);
+                };
+                let newest = rev_in(r.get(1)?);
+                let bytes = u64::try_from(r.get::<_, i64>(3)?).unwrap_or(0);
+                Ok(Some(Gone { file, newest, since: Stamp(r.get(2)?), bytes }))
+            })?;
+            Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+        })
+    }
+
+    /// Forgets one of them, a few revisions at a time. Whether it did: the file may have come
+    /// back meanwhile.
+    fn forget(&self, gone: &Gone) -> Result<bool, StoreError> {
+        let doc = DocId::File(gone.file);
+        // What is left stays a history with its beginning all the time.
+        self.keep_whole(doc, gone.newest)?;
+        loop {
+            let more = self.gate(|c| {
+                let count = c.execute(
+                    "DELETE FROM ifs_revisions WHERE rev IN (SELECT rev FROM ifs_revisions
+                     WHERE doc = ?1 AND rev < ?2 ORDER BY rev DESC LIMIT ?3)",
+                    params![doc.as_str(), rev_out(gone.newest), STEP],
+                )?;
+                Ok(count as i64 == STEP)
+            })?;
+            if !more {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.gate(|c| {
+            let still = document(c, doc)?.is_some_and(|row| row.rev == gone.newest);
+            if !still || file_row(c, doc)?.is_some() {
+                return Ok(false);
+            }
+            for table in ["ifs_revisions", "ifs_keyframes", "ifs_documents", "ifs_seen"] {
+                c.execute(&format!("DELETE FROM {table} WHERE doc = ?1"), [doc.as_str()])?;
+            }
+            Ok(true)
         })
     }
 }

@@ -40,9 +40,9 @@ const KEYFRAME_MAX: u64 = 1_000;
 /// or when they are this many times as large as the document.
 const KEYFRAME_TIMES: u64 = 8;
 /// Rows that one transaction forgets.
-const STEP: i64 = 100;
+pub(super) const STEP: i64 = 100;
 /// Time between two such transactions, for those who wait to save.
-const PAUSE: Duration = Duration::from_millis(2);
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
 /// Revisions out of bounds that are not worth a whole archive of their own at the edge.
 const SLACK: u64 = 64;
 /// Size of the WAL from which a checkpoint is worth while.
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// Keeps a whole archive of the newest revision when the chain has grown long.
-    fn keyframe(&self, doc: DocId) -> Result<(), StoreError> {
+    pub(super) fn keyframe(&self, doc: DocId) -> Result<(), StoreError> {
         let due = self.read(|c| {
             let (from, size): (i64, u64) = c
                 .prepare_cached(
@@ -99,7 +99,7 @@ impl Store {
     }
 
     /// Keeps the whole archive of a revision.
-    fn keep_whole(&self, doc: DocId, rev: Rev) -> Result<(), StoreError> {
+    pub(super) fn keep_whole(&self, doc: DocId, rev: Rev) -> Result<(), StoreError> {
         let Some(bytes) = self.archive(doc, rev)? else { return Ok(()) };
         self.gate(|c| {
             c.execute(
@@ -111,7 +111,12 @@ impl Store {
     }
 
     /// Forgets a few of the revisions that are too many; whether there are more.
-    fn prune(&self, doc: DocId, now: Stamp, retention: &Retention) -> Result<bool, StoreError> {
+    pub(super) fn prune(
+        &self,
+        doc: DocId,
+        now: Stamp,
+        retention: &Retention,
+    ) -> Result<bool, StoreError> {
         let cut = self.read(|c| oldest_to_keep(c, doc, now, retention))?;
         let Some(Cut { keep_from, whole }) = cut else { return Ok(false) };
         if !whole {

@@ -106,7 +106,8 @@ pub(super) fn rev_out(rev: Rev) -> i64 {
 /// Rows with an unknown document or view (of a kind that this version does not have) are left
 /// out by their readers.
 fn view_at(row: &Row<'_>, column: usize) -> Result<Option<View>, rusqlite::Error> {
-    Ok(View::from_name(row.get_ref(column)?.as_bytes().unwrap_or_default()))
+    let name = row.get_ref(column)?.as_str().unwrap_or_default();
+    Ok(Some(name).filter(|n| !n.is_empty()).map(View::on_record))
 }
 
 /// The row of a document, `None` when it was never saved.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::ports::Documents;
-use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
+use crate::documents::live::{BlamedLine, Checked, Listener, Live, SaveError, SaveRequest, Saved};
 use crate::documents::managed::ManagedFiles;
 use crate::documents::{Content, Version};
-use crate::model::{DocId, FileId, Rev, Stamp, View};
+use crate::model::{Actor, DocId, FileId, Rev, Stamp, View};
 use crate::store::StoreError;
 
 /// What the tree is given: each question goes to whoever keeps the document.
@@ -78,5 +78,73 @@ impl Documents for Both {
     }
     fn files_on_record(&self) -> Result<Vec<FileId>, StoreError> {
         self.managed.on_record()
+    }
+}
+
+impl Both {
+    /// From now on `listener` is called for every new version.
+    pub fn set_listener(&self, listener: &Listener) {
+        self.live.set_listener(Arc::clone(listener));
+        self.managed.set_listener(Arc::clone(listener));
+    }
+
+    /// Makes the text under `view` what it was in `old`; see [`Live::restore`] and
+    /// [`ManagedFiles::restore`].
+    ///
+    /// Errors: those of both.
+    pub fn restore(
+        &self,
+        view: View,
+        old: &Arc<Version>,
+        actor: &Actor,
+    ) -> Result<Saved, SaveError> {
+        match view {
+            View::File(file) => self.managed.restore(file, old, actor),
+            _ => self.live.restore(view, old, actor),
+        }
+    }
+
+    /// What a save of `text` by a writer that has seen the current version would do.
+    ///
+    /// Errors: why it would be refused.
+    pub fn check(&self, view: View, text: &[u8]) -> Result<Checked, SaveError> {
+        match view {
+            View::File(file) => self.managed.check(file, text),
+            _ => self.live.check(view, text),
+        }
+    }
+
+    /// Which revision last touched each line; see [`Live::blame`].
+    ///
+    /// Errors: those of the store.
+    pub fn blame(&self, view: View, limit: usize) -> Result<Vec<BlamedLine>, StoreError> {
+        match view {
+            View::File(file) => self.managed.blame(file, limit),
+            _ => self.live.blame(view, limit),
+        }
+    }
+
+    /// Takes in what other programs have done, and puts it on record as far as the database is
+    /// free: the documents with rows, the managed files that are in use, and `file`.
+    ///
+    /// Errors: those of the store.
+    pub fn catch_up(&self, file: Option<FileId>) -> Result<(), StoreError> {
+        for doc in DocId::ALL {
+            self.live.current(doc)?;
+        }
+        self.live.settle()?;
+        if let Some(file) = file {
+            self.managed.current(file)?;
+        }
+        self.managed.tick();
+        Ok(())
+    }
+
+    /// Housekeeping of the store, for a thread that serves nobody.
+    ///
+    /// Errors: those of the store.
+    pub fn maintain(&self) -> Result<(), StoreError> {
+        self.managed.maintain()?;
+        self.live.maintain()
     }
 }

@@ -23,6 +23,7 @@ impl Tree {
 
     pub(super) fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
         if flags & libc::O_TRUNC != 0 && flags & libc::O_ACCMODE != libc::O_RDONLY {
+            self.sources.emptied(node);
             self.plain_written(who, node);
         }
     }

@@ -326,7 +326,6 @@ impl Tree {
         if let Some((of, version)) = copy
             && !guarded
             && *of == view
-            && view.doc().file().is_none()
             && version.view(view).is_some_and(|c| c.equals(&file.text))
         {
             return believe(version);
@@ -367,9 +366,7 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Verdict {
         if let Some(source) = &file.source {
-            if let Some((_, version)) = &source.copy
-                && view.doc().file().is_none()
-            {
+            if let Some((_, version)) = &source.copy {
                 return Verdict::seen(Some(version.clone()));
             }
             if let Some(writer) = &source.writer {
@@ -384,7 +381,16 @@ impl Tree {
                 }
             }
         }
-        self.seen.resolve(renamer, None::<Looks>, None, view, &file.text)
+        let verdict = self.seen.resolve(renamer, None::<Looks>, None, view, &file.text);
+        let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
+        if verdict.seen.is_none()
+            && let Some((of, version)) = began_as
+            && *of == view
+            && marks::Marks::of(view.doc(), &file.text).keep_any(version, view)
+        {
+            return Verdict::seen(Some(version.clone()));
+        }
+        verdict
     }
 
     /// `RENAME_EXCHANGE`: saves the other file's content and leaves the old version under the

@@ -30,10 +30,8 @@ impl Layer for Tree {
             Place::Link(link) => Ok(self.link_entry(link)),
             Place::OwnDir => self.own_entry(self.view_named(name).unwrap_or(own_dir::DIR)),
             Place::Private => Err(Error::NotFound),
-            Place::Ruled(Fits::File(file, attr)) if !self.file_hidden(file, who) => {
-                Ok(self.file_entry(file, parent, name, &attr))
-            }
-            Place::Ruled(Fits::File(..) | Fits::Free) => Err(Error::NotFound),
+            Place::Ruled(Fits::File(file, attr)) => Ok(self.file_entry(file, parent, name, &attr)),
+            Place::Ruled(Fits::Free) => Err(Error::NotFound),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
                 let managed_soon = place != Place::Plain && entry.attr.kind != FileType::Directory;

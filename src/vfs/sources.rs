@@ -28,8 +28,12 @@ pub struct Source {
     pub looks: HashMap<DocId, Looks>,
     /// It was fsynced since the last write.
     pub synced: bool,
-    /// It is the text of a document that was renamed away, not written since.
+    /// It is the text of a document that was copied or renamed away, not written since.
     pub copy: Option<(View, Arc<Version>)>,
+    /// It was such a copy before it was written: what is in it began as this.
+    pub began_as: Option<(View, Arc<Version>)>,
+    /// It is a managed file that was renamed away, not written since.
+    pub away: Option<View>,
     /// [`Seen::generation`] at its last write.
     pub generation: u64,
     used: u64,
@@ -67,7 +71,10 @@ impl Sources {
         let generation = seen.generation();
         self.with(node, |source| {
             source.synced = false;
-            source.copy = None;
+            source.away = None;
+            if let Some(copy) = source.copy.take() {
+                source.began_as = Some(copy);
+            }
             if let Some(writer) = writer {
                 source.tid = tid;
                 source.writer = Some(writer);
@@ -94,6 +101,20 @@ impl Sources {
             *source = Source { used: source.used, ..Source::default() };
             source.copy = Some((view, version));
         });
+    }
+
+    /// The file is a managed one that was renamed away.
+    pub fn renamed_away(&self, node: Node, view: View) {
+        self.with(node, |source| {
+            *source = Source { used: source.used, away: Some(view), ..Source::default() };
+        });
+    }
+
+    /// Nothing is left in the file of what was there.
+    pub fn emptied(&self, node: Node) {
+        if let Some(source) = self.files.lock().0.get_mut(&node) {
+            (source.copy, source.began_as, source.away) = (None, None, None);
+        }
     }
 
     /// The file was fsynced.

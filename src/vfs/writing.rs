@@ -312,7 +312,13 @@ impl Tree {
     pub(super) fn doc_release(&self, h: &DocHandle) {
         if h.mode.write {
             let saver = self.saver_of(h, None);
-            self.finish(h, &mut h.state.lock(), &saver);
+            let mut state = h.state.lock();
+            self.finish(h, &mut state, &saver);
+            let refused = state.refused.is_some();
+            drop(state);
+            if refused {
+                self.file_unmade(h, &saver);
+            }
         }
         self.handles.write().remove(&h.fh);
         self.guards.released(h.fh);

@@ -1,7 +1,9 @@
 //! Random work by several processes on one instance, with the daemon killed or asked to leave
 //! every few seconds; after each remount every acknowledged save must be there, once, whole.
+//! At the same time, on an instance of its own, the party of Kōan's kind of programs, agents and
+//! people (`programs/koan_party.py`).
 //!
-//! usage: soak [--minutes N] [--seed S] [--workers W]
+//! usage: soak [--minutes N] [--seed S] [--workers W] [--only random|koan]
 //!        soak worker MOUNT STORE LOG ID SEED      (started by the first form)
 
 use std::collections::HashMap;
@@ -44,11 +46,39 @@ fn main() -> ExitCode {
     let seed = value("--seed").unwrap_or_else(|| clock.map_or(1, |now| now.as_secs() % 1_000_000));
     let minutes = value("--minutes").unwrap_or(10);
     let workers = value("--workers").unwrap_or(6);
+    let only = args.iter().position(|arg| arg == "--only").and_then(|at| args.get(at + 1));
+    let does = |part: &str| only.is_none_or(|only| only == part);
+    let time = Duration::from_secs(minutes * 60);
     println!("soak: {minutes} min, {workers} workers, seed {seed}");
-    soak(Duration::from_secs(minutes * 60), workers, seed)
+    let party = does("koan").then(|| std::thread::spawn(move || party(time)));
+    let random = if does("random") { soak(time, workers, seed) } else { true };
+    let party = party.is_none_or(|party| party.join().unwrap_or(false));
+    if random && party { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn soak(time: Duration, workers: u64, seed: u64) -> ExitCode {
+/// The party for this long; whether all went well.
+fn party(time: Duration) -> bool {
+    let it = Builder::default().watchdog(time + Duration::from_secs(300)).start();
+    let program = mount_tests::programs_dir().join("koan_party.py");
+    let seconds = time.as_secs().to_string();
+    let actor = it.actor().limit(time + Duration::from_secs(240));
+    let ran = actor.run("python3", &[program.as_os_str(), ".".as_ref(), seconds.as_ref()]);
+    let good = ran.code() == Some(0);
+    let told: serde_json::Value = serde_json::from_str(ran.stdout.trim()).unwrap_or_default();
+    println!("koan: {} added, {} removed", told["added"], told["removed"]);
+    println!("koan: waits in seconds            how often   middle      99 %   longest");
+    for (name, waits) in told["waits"].as_object().into_iter().flatten() {
+        let [n, middle, most, longest] = [0, 1, 2, 3].map(|i| waits[i].to_string());
+        println!("koan: {name:<30} {n:>12} {middle:>8} {most:>9} {longest:>9}");
+    }
+    let kept = it.kept();
+    if !good || !kept.is_empty() {
+        println!("koan: WRONG: {}{} {kept:?}", ran.stdout, ran.stderr);
+    }
+    good && kept.is_empty()
+}
+
+fn soak(time: Duration, workers: u64, seed: u64) -> bool {
     let it = Builder::default()
         .file(
             "missions.md",
@@ -85,7 +115,7 @@ fn soak(time: Duration, workers: u64, seed: u64) -> ExitCode {
         let _ = child.wait();
     }
     println!("soak: {rounds} rounds, {kills} kills, {checked} saves, {bad} wrong, seed {seed}");
-    if bad == 0 && checked > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    bad == 0 && checked > 0
 }
 
 fn log_of(it: &Instance, id: u64) -> PathBuf {

@@ -277,12 +277,12 @@ fn a_swap_without_a_mount_sees_an_edit_of_the_file() {
 #[test]
 fn many_commands_at_once_without_a_mount() {
     let it = Instance::builder().file("config.json", "{}\n").unmounted().start();
-    let program = mount_tests::instancefs();
     let one = |i: usize| {
+        let program = mount_tests::instancefs();
         let (key, n) = (format!("k{i}"), i.to_string());
         let store = it.store();
         let args = ["-C".as_ref(), store.as_os_str(), "config".as_ref(), "set".as_ref()];
-        it.outside().spawn(&program, &[&args[..], &[key.as_ref(), n.as_ref()]].concat())
+        it.outside().spawn(program, &[&args[..], &[key.as_ref(), n.as_ref()]].concat())
     };
     let all: Vec<_> = (0..12).map(one).collect();
     for ran in all {

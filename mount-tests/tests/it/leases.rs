@@ -335,7 +335,11 @@ fn a_process_of_another_pid_namespace_is_not_judged_by_its_number() {
         "set -eC; echo {dead} > scheduler.lock; echo '{{\"pid\": {dead}}}' > telegram.lock; \
          echo {dead} > sessions.live/{dead}"
     );
-    it.actor().run("unshare", &["--pid", "--fork", "bash", "-c", &inside]).ok();
+    // SAFETY: a call without arguments.
+    let root = unsafe { libc::geteuid() } == 0;
+    let user: &[&str] = if root { &[] } else { &["--user", "--map-root-user"] };
+    let args = [user, &["--pid", "--fork", "bash", "-c", &inside]].concat();
+    it.actor().run("unshare", &args).ok();
     for _ in 0..2 {
         for name in ["scheduler.lock", "telegram.lock", &format!("sessions.live/{dead}")] {
             assert!(there(&it, name), "{name}");
@@ -358,4 +362,14 @@ fn a_directory_that_is_moved_takes_its_markers_along() {
     it.sh("mv old sessions.live");
     // The kernel may believe for a second what it was told of the other place.
     eventually("here it is", || (!there(&it, &format!("sessions.live/{pid}"))).then_some(()));
+}
+
+#[test]
+fn nobody_sees_a_lock_after_the_end_of_its_owner() {
+    let it = Instance::fresh();
+    let program = programs_dir().join("vanish.py");
+    let lock = it.path("scheduler.lock");
+    let args = [program.as_os_str(), lock.as_os_str(), "800".as_ref()];
+    let patient = it.outside().limit(std::time::Duration::from_secs(110));
+    assert_eq!(patient.run("python3", &args).ok(), "800 rounds\n");
 }

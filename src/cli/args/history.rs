@@ -8,9 +8,11 @@ use clap::Args;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 DOC is missions.md, missions-quarantine.md, config.json, config.yaml, or missions, quarantine,
-config; a path of the file in a mount is as good. The two names of the config have one history.
-Each revision names the program, pid and session that made it and the way: mount (a save of the
-file), command, sql (rows changed by another program) or import. \"on 12\" is the revision that
+config, or the path of a managed file below the root, such as outbox.md or journal/a.md; a path of
+the file in a mount or a store is as good. The two names of the config have one history. Each
+revision names the program, pid and session that made it and the way: mount (a save of the file),
+command, sql (rows changed by another program), store (a managed file written behind the mount) or
+import (also: what a managed file was before its first save). \"on 12\" is the revision that
 the writer had seen. Works with and without a running daemon.
 
 Examples:

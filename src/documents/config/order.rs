@@ -101,11 +101,24 @@ impl ConfigDocument {
         order: &Order,
         actor: &Actor,
     ) -> Result<(Saved, Vec<String>), SaveError> {
+        self.carry_out_after(live, order, actor, || {})
+    }
+
+    /// The same; `before` is called when the order is planned and the transaction not yet begun,
+    /// the moment at which others may still commit.
+    pub(super) fn carry_out_after(
+        &self,
+        live: &Live,
+        order: &Order,
+        actor: &Actor,
+        before: impl FnOnce(),
+    ) -> Result<(Saved, Vec<String>), SaveError> {
         let mut notes = Vec::new();
         // A large text is read and compared while nobody waits for the write lock; that counts
         // if the same version is current when it is ours.
         let early = live.current(DocId::Config)?;
         let planned = self.order(order, &early.state);
+        before();
         let saved = live.change(DocId::Config, actor, |current, _| {
             expect(order, current)?;
             let (plan, told) = match Arc::ptr_eq(current, &early.state) {

@@ -14,9 +14,11 @@ use crate::store::{DB_NAME, Options, Store};
 
 type Hook = Box<dyn Fn() + Send + Sync>;
 
-/// The config document, with a call where the check is done and nothing is written yet.
+/// The config document, with calls where a save is planned (a large one before the transaction)
+/// and where the check is done and nothing is written yet.
 struct Hooked {
     config: ConfigDocument,
+    planning: Mutex<Option<Hook>>,
     between: Mutex<Option<Hook>>,
 }
 
@@ -46,7 +48,11 @@ impl Document for Hooked {
         self.config.refresh(conn, base, last, cx)
     }
     fn plan(&self, save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
-        self.config.plan(save, cx)
+        let plan = self.config.plan(save, cx);
+        if let Some(hook) = self.planning.lock().take() {
+            hook();
+        }
+        plan
     }
     fn apply(
         &self,
@@ -66,7 +72,7 @@ fn open(dir: &Path) -> (Arc<Live>, Arc<Hooked>) {
     let options = Options { patience: Duration::from_secs(60), ..Options::default() };
     let store = Arc::new(Store::open(dir, options).unwrap());
     let config = ConfigDocument::new(Some(dir.to_owned()), None);
-    let hooked = Arc::new(Hooked { config, between: Mutex::new(None) });
+    let hooked = Arc::new(Hooked { config, planning: Mutex::new(None), between: Mutex::new(None) });
     let live = Live::open(store, vec![hooked.clone()], Arc::new(SystemClock)).unwrap();
     (Arc::new(live), hooked)
 }
@@ -233,6 +239,56 @@ fn a_guarded_save_through_the_mount_holds_in_the_same_way() {
         let now = live.current(DocId::Config).unwrap();
         mount_save(&live, &now, plain);
     }
+}
+
+/// Somebody commits when the order is planned on the right hash and the transaction has not begun.
+#[test]
+fn a_commit_just_before_the_transaction_makes_the_hash_another_one() {
+    let (dir, live, _) = world();
+    let (second, _) = open(dir.path());
+    let config = ConfigDocument::new(None, None);
+    let text = |text: &str| Edit::Text { text: text.into(), merge: false };
+    let order = |edit: Edit, expect: bool| Order {
+        edit,
+        expect_sha256: expect.then(|| hash_of(&live)),
+        version_limit: None,
+    };
+    let theirs = |text: &'static str| {
+        let second = &second;
+        move || {
+            let seen = second.current(DocId::Config).unwrap();
+            mount_save(second, &seen, text);
+        }
+    };
+    let mine = order(text("{\"mine\": 1}"), true);
+    let done = config.carry_out_after(&live, &mine, &actor(), theirs("{\"theirs\": 1}"));
+    assert!(is_changed(done.map(|(saved, _)| saved)));
+    assert_eq!(text_of(&live), "{\"theirs\": 1}", "nothing is written");
+    // One key without a hash is set in what is there then.
+    let mine = order(Edit::Set { key: "mine".into(), json: "1".into() }, false);
+    config.carry_out_after(&live, &mine, &actor(), theirs("{\"theirs\": 2}")).unwrap();
+    assert_eq!(text_of(&live), "{\"theirs\": 2, \"mine\": 1}");
+    // And nothing is there to take out any more.
+    let mine = order(Edit::Unset { key: "mine".into() }, false);
+    let done = config.carry_out_after(&live, &mine, &actor(), theirs("{\"theirs\": 3}"));
+    assert!(matches!(done, Err(SaveError::Refused(_))));
+    assert_eq!(text_of(&live), "{\"theirs\": 3}");
+}
+
+/// The same for the guard of a large save, which is planned before the transaction, too.
+#[test]
+fn a_commit_while_a_guarded_save_is_planned_refuses_it() {
+    let (dir, live, hooked) = world();
+    let (second, _) = open(dir.path());
+    let seen = live.current(DocId::Config).unwrap();
+    let hash: [u8; 32] = Sha256::digest(FIRST).into();
+    *hooked.planning.lock() = Some(Box::new(move || {
+        let seen = second.current(DocId::Config).unwrap();
+        mount_save(&second, &seen, "{\"theirs\": 1}");
+    }));
+    let mine = format!("{{\"mine\": \"{}\"}}", "x".repeat(40_000));
+    assert!(is_changed(mount_request(&live, &seen, &mine, Some(hash))));
+    assert_eq!(text_of(&live), "{\"theirs\": 1}");
 }
 
 /// Whoever wrote, in whatever way: the hash is another one and nothing is written.

@@ -117,7 +117,7 @@ impl FileDocument {
             After::Gone if current.text().is_none() => save.current.clone(),
             After::Gone => Arc::new(FileState::new(None)),
         };
-        let believed = believed(save, &next);
+        let believed = self.believed(save, &next);
         let summary = outcome.summary.unwrap_or_else(|| self.summary(save.current, &next));
         Ok(Plan { next, believed, overlaps: outcome.overlaps, summary })
     }
@@ -138,6 +138,39 @@ impl FileDocument {
                     .unwrap_or_else(|| summary::of_lines(&b, &a))
             }
         }
+    }
+
+    /// What the writer takes for the file's content now.
+    fn believed(&self, save: &Save<'_>, next: &State) -> State {
+        let after = FileState::of(next);
+        let text = match save.written {
+            Written::Removed => None,
+            Written::Whole(text) if after.text().is_some_and(|t| t.equals(text)) => {
+                return next.clone();
+            }
+            Written::Whole(text) => Some(share(text, after.text())),
+            Written::Fragment(new) => {
+                let seen = save.seen.map(FileState::of);
+                let current = FileState::of(save.current);
+                if seen.is_some_and(|s| same(s.text(), current.text())) {
+                    return next.clone();
+                }
+                match self.lines_appended(new, seen) {
+                    After::Text(text) => Some(text),
+                    After::Same | After::Gone => seen.and_then(FileState::text).cloned(),
+                }
+            }
+        };
+        if same(text.as_ref(), after.text()) {
+            return next.clone();
+        }
+        Arc::new(FileState::new(text))
+    }
+
+    /// What the writer had seen, plus its own lines.
+    fn lines_appended(&self, new: &[u8], seen: Option<&FileState>) -> After {
+        static NOTHING: FileState = FileState::absent();
+        appended(self.kind == FileKind::Queue, new, seen.unwrap_or(&NOTHING)).text
     }
 
     fn lines(
@@ -230,28 +263,4 @@ fn removed(seen: Option<&FileState>, current: &FileState) -> Outcome {
 fn merged(mode: Mode, seen: &[u8], written: &[u8], current: &FileState) -> Outcome {
     let m = lines::merge(mode, seen, written, &current.bytes());
     Outcome { overlaps: m.overlaps, ..Outcome::text(share(&m.text, current.text())) }
-}
-
-/// What the writer takes for the file's content now.
-fn believed(save: &Save<'_>, next: &State) -> State {
-    let after = FileState::of(next);
-    let text = match save.written {
-        Written::Removed => None,
-        Written::Whole(text) if after.text().is_some_and(|t| t.equals(text)) => {
-            return next.clone();
-        }
-        Written::Whole(text) => Some(share(text, after.text())),
-        Written::Fragment(new) => {
-            let seen = save.seen.map(FileState::of);
-            let current = FileState::of(save.current);
-            if seen.is_some_and(|s| same(s.text(), current.text())) {
-                return next.clone();
-            }
-            Some(extended(seen.and_then(FileState::text), &[new]))
-        }
-    };
-    if same(text.as_ref(), after.text()) {
-        return next.clone();
-    }
-    Arc::new(FileState::new(text))
 }

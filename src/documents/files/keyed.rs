@@ -130,7 +130,8 @@ fn whole(
 
 fn fragment(kind: Keyed, new: &[u8], current: &FileState) -> Result<Outcome, Refusal> {
     let now_bytes = current.bytes();
-    let joined = [&now_bytes[..], new].concat();
+    let open = kind.form == Form::Yaml && !now_bytes.is_empty() && !now_bytes.ends_with(b"\n");
+    let joined = [&now_bytes[..], if open { b"\n" } else { b"" }, new].concat();
     let text = match Now::of(kind, &now_bytes) {
         Now::Text(now) => {
             let text = keyed::appended(&now, keyed::text_of(new)?)?.into_bytes();

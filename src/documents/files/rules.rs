@@ -126,7 +126,6 @@ impl RuleSet {
     /// Errors: the globs are too large together.
     pub fn new(settings: &Settings) -> Result<RuleSet, SettingsError> {
         let mut rules = defaults::fixed();
-        let fixed = rules.len();
         let lists = [
             (&settings.leases, &settings::LEASES[..], Class::Lease),
             (&settings.markers, &settings::MARKERS[..], Class::Marker),
@@ -141,6 +140,7 @@ impl RuleSet {
                 }
             }
         }
+        let before = rules.len();
         rules.extend(settings.files.iter().map(|f| {
             Rule::of(&f.glob, f.kind.map_or(Class::Plain, Class::Managed), Origin::Line(f.line))
         }));
@@ -150,11 +150,11 @@ impl RuleSet {
         // A setting that can never count is a mistake.
         for f in &settings.files {
             let found = first(&globs, &Candidate::from_bytes(&f.glob));
-            if let Some(rule) = found.filter(|n| *n < fixed).and_then(|n| rules.get(n)) {
+            if let Some(rule) = found.filter(|n| *n < before).and_then(|n| rules.get(n)) {
                 return Err(SettingsError {
                     line: Some(f.line),
                     key: Some(format!("files.{:?}", f.glob)),
-                    message: format!("is always a {}: {}", rule.class.as_str(), rule.about),
+                    message: format!("counts for nothing: {}, {}", rule.class.as_str(), rule.why()),
                 });
             }
         }

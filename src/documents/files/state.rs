@@ -26,9 +26,14 @@ impl FileState {
         FileState { text, archive: OnceLock::new() }
     }
 
+    /// No file.
+    pub(super) const fn absent() -> FileState {
+        FileState { text: None, archive: OnceLock::new() }
+    }
+
     /// Behind a [`State`]; one of another kind counts as no file.
     pub(super) fn of(state: &State) -> &FileState {
-        static NONE: FileState = FileState { text: None, archive: OnceLock::new() };
+        static NONE: FileState = FileState::absent();
         state.as_any().downcast_ref().unwrap_or(&NONE)
     }
 

@@ -207,6 +207,8 @@ fn what_the_writer_believes() {
     let (seen, now) = (f.at("a\n"), f.at("a\nb\n"));
     let plan = f.save(Some(&seen), Written::Fragment(b"w\n"), &now).unwrap();
     assert_eq!((text(&plan.next).as_str(), text(&plan.believed).as_str()), ("a\nb\nw\n", "a\nw\n"));
+    let plan = f.save(Some(&f.at("x")), Written::Fragment(b"w\n"), &now).unwrap();
+    assert_eq!(text(&plan.believed), "x\nw\n");
     let plan = f.save(None, Written::Fragment(b"w\n"), &now).unwrap();
     assert_eq!(text(&plan.believed), "w\n");
     let plan = f.whole(Some(&seen), "a\nx\n", &now);
@@ -294,6 +296,7 @@ fn yaml_keeps_comments() {
     assert_eq!(f.merge(base, &mine, &theirs), "# projects\na: 2 # one\nb:\n  - x\n  - y # why\n");
     assert_eq!(f.append("a: 3\n", base), base.replace("a: 1", "a: 3"));
     assert_eq!(f.append("c: 3\n", base), format!("{base}c: 3\n"));
+    assert_eq!(f.append("k: v\n", "# none yet"), "# none yet\nk: v\n");
     assert_eq!(f.append("- z\n", "- x\n- y\n"), "- x\n- y\n- z\n");
     assert_eq!(
         f.merge("- a\n- b\n", "- a\n- b\n- w\n", "- a # A\n- b\n- c\n"),

@@ -39,6 +39,8 @@ pub struct StoreDisk {
     /// Where new files are made; there from the first one on.
     place: Mutex<Option<Place>>,
     next: AtomicU64,
+    /// Held while files are synced: who comes meanwhile waits for what it is about.
+    syncing: Mutex<()>,
     /// Files that were replaced and may not survive power loss.
     dirty: Mutex<HashSet<FileId>>,
 }
@@ -55,6 +57,7 @@ impl StoreDisk {
             dir,
             place: Mutex::new(None),
             next: AtomicU64::new(0),
+            syncing: Mutex::default(),
             dirty: Mutex::default(),
         })
     }
@@ -206,6 +209,7 @@ impl Disk for StoreDisk {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        let _turn = self.syncing.lock();
         let due = std::mem::take(&mut *self.dirty.lock());
         let mut dirs = HashSet::new();
         let mut failed = None;
@@ -289,8 +293,8 @@ fn print(stat: &Stat) -> Print {
         dev: stat.st_dev,
         ino: stat.st_ino,
         size: stat.st_size as u64,
-        mtime: stamp(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-        ctime: stamp(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        mtime: stamp(stat.st_mtime, stat.st_mtime_nsec as i64),
+        ctime: stamp(stat.st_ctime, stat.st_ctime_nsec as i64),
     }
 }
 

@@ -72,6 +72,9 @@ impl ManagedFiles {
             inner.unrecorded = None;
             inner.archive = Some(version.state.archive());
             self.renumber(file, inner, newest, news);
+        } else if newest == Rev(0) && version.doc.views().all(|v| version.view(v).is_none()) {
+            // Its history was taken away, as it is gone.
+            inner.unrecorded = None;
         } else {
             // Its history was taken away, or ends with something else.
             inner.unrecorded.get_or_insert_default();
@@ -128,7 +131,9 @@ impl ManagedFiles {
         inner: &mut Inner,
     ) -> Result<(), StoreError> {
         let Some(found) = inner.found.take() else { return Ok(()) };
-        if inner.recorded != Rev(0) {
+        let empty = found.doc.views().all(|v| found.view(v).is_none_or(|c| c.is_empty()));
+        // A file is made empty before it is written: that is no history.
+        if inner.recorded != Rev(0) || empty {
             return Ok(());
         }
         let actor = Actor { via: Via::Import, ..Actor::outside() };
@@ -185,7 +190,7 @@ impl ManagedFiles {
             gate.conn(),
             &DocumentRow { doc, rev, rows_rev: rev, rows: None, mtime },
         )?;
-        let row = inner.print.as_ref().map(|print| file_row(rev, print));
+        let row = inner.print.as_ref().map(|print| file_row(rev, print, inner.fresh));
         ledger::set_file(gate.conn(), file, row.as_ref())?;
         (inner.recorded, inner.archive) = (rev, Some(archive));
         Ok(rev)

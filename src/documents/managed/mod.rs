@@ -19,6 +19,7 @@ mod disk;
 mod gate;
 mod history;
 mod look;
+mod maintain;
 mod save;
 mod slot;
 #[cfg(test)]
@@ -32,8 +33,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize};
 use parking_lot::{Mutex, RwLock};
 
 pub use self::disk::StoreDisk;
+use self::maintain::Maintained;
 pub use self::slot::Counts;
 use self::slot::Slot;
+pub use self::tick::Watched;
 use super::files::{Disk, FileDocument, Rules};
 use super::live::{Listener, Published};
 use super::{Context, Version};
@@ -54,6 +57,7 @@ pub struct ManagedFiles {
     /// Where the last reader of older texts stands.
     cursor: Mutex<Option<Cursor>>,
     listener: RwLock<Option<Listener>>,
+    maintained: Mutex<Maintained>,
     /// Counts the rounds of [`ManagedFiles::tick`].
     round: AtomicU64,
     /// Where the round over the files that are not in use stands.
@@ -80,6 +84,7 @@ impl ManagedFiles {
             recent: Mutex::default(),
             cursor: Mutex::default(),
             listener: RwLock::default(),
+            maintained: Mutex::default(),
             round: AtomicU64::new(0),
             next_idle: AtomicUsize::new(0),
         })

@@ -1,7 +1,7 @@
 //! What is kept in memory of one managed file.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use parking_lot::Mutex;
 
@@ -15,6 +15,8 @@ pub(super) struct Slot {
     pub(super) inner: Mutex<Inner>,
     /// The round of `tick` in which it was last asked for.
     pub(super) used: AtomicU64,
+    /// How many wait for news of it.
+    pub(super) watched: AtomicUsize,
 }
 
 /// Its state. Cheap to clone: everything large is shared.
@@ -64,7 +66,12 @@ pub struct Counts {
 
 impl Slot {
     pub(super) fn new(file: FileId) -> Slot {
-        Slot { file, inner: Mutex::default(), used: AtomicU64::new(0) }
+        Slot {
+            file,
+            inner: Mutex::default(),
+            used: AtomicU64::new(0),
+            watched: AtomicUsize::new(0),
+        }
     }
 }
 

@@ -27,7 +27,7 @@ impl ManagedFiles {
     pub fn tick(&self) {
         let round = self.round.fetch_add(1, Ordering::Relaxed) + 1;
         let all: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
-        let idle_too = round % IDLE_EVERY == 0;
+        let idle_too = round.is_multiple_of(IDLE_EVERY);
         let mut idle = Vec::new();
         for slot in &all {
             if self.in_use(slot, round) {
@@ -117,11 +117,14 @@ impl ManagedFiles {
         counts
     }
 
-    /// From now on and for a while the file is in use: a change behind the mount is noticed soon.
-    pub fn watch(&self, file: FileId) {
+    /// The file is in use until the answer is dropped: a change behind the mount is noticed soon.
+    pub fn watch(&self, file: FileId) -> Watched {
         if let Err(e) = self.current(file) {
             log::debug!("{}: {e}", file.path());
         }
+        let slot = self.slot(file);
+        slot.watched.fetch_add(1, Ordering::Relaxed);
+        Watched(slot)
     }
 
     pub(super) fn use_of(&self, slot: &Slot) {
@@ -129,7 +132,8 @@ impl ManagedFiles {
     }
 
     fn in_use(&self, slot: &Slot, round: u64) -> bool {
-        if round.saturating_sub(slot.used.load(Ordering::Relaxed)) <= IN_USE {
+        let used = round.saturating_sub(slot.used.load(Ordering::Relaxed)) <= IN_USE;
+        if used || slot.watched.load(Ordering::Relaxed) > 0 {
             return true;
         }
         // Somebody is at work on it right now.
@@ -181,6 +185,15 @@ impl ManagedFiles {
                 bytes = bytes.saturating_sub(size);
             }
         }
+    }
+}
+
+/// Somebody waits for news of a file. Keeps nothing of the store alive.
+pub struct Watched(Arc<Slot>);
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.0.watched.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -65,6 +65,26 @@ pub enum NestedBullets {
     Text,
 }
 
+impl NestedBullets {
+    /// The value of this name; `None` when there is none.
+    pub fn named(name: &str) -> Option<NestedBullets> {
+        NestedBullets::ALL.into_iter().find(|value| value.name() == name)
+    }
+
+    /// All values.
+    pub const ALL: [NestedBullets; 3] =
+        [NestedBullets::Auto, NestedBullets::Item, NestedBullets::Text];
+
+    /// What the setting calls it: `auto`, `item`, `text`.
+    pub fn name(self) -> &'static str {
+        match self {
+            NestedBullets::Auto => "auto",
+            NestedBullets::Item => "item",
+            NestedBullets::Text => "text",
+        }
+    }
+}
+
 impl Missions {
     /// With this setting for indented bullets.
     pub fn new(nested: NestedBullets) -> Missions {

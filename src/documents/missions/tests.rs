@@ -620,14 +620,37 @@ fn layout_lines_merge_by_line() {
 #[test]
 fn nested_bullets_follow_the_setting() {
     let text = "## Pending\n- a\n  - b\n- c\n";
-    let mut live = Live::new();
-    live.edit(text);
-    assert_eq!(live.rows(), ["pending:a\n  - b", "pending:c"]);
-    let mut live = Live::new();
-    live.sql("INSERT INTO meta VALUES ('s8_synced', '2026-07-01T09:00')");
-    live.refresh();
-    live.edit(text);
-    assert_eq!(live.rows(), ["pending:a", "pending:b", "pending:c"]);
+    let (apart, together) = (
+        ["pending:a", "pending:b", "pending:c", "pending:x", "pending:y"].as_slice(),
+        ["pending:a\n  - b", "pending:c", "pending:x\n  - y"].as_slice(),
+    );
+    use NestedBullets::{Auto, Item, Text};
+    for (setting, shared, want) in [
+        (Auto, false, together),
+        (Auto, true, apart),
+        (Item, false, apart),
+        (Item, true, apart),
+        (Text, false, together),
+        (Text, true, together),
+    ] {
+        let mut live = Live::with(Missions::new(setting));
+        if shared {
+            live.sql("INSERT INTO meta VALUES ('s8_synced', '2026-07-01T09:00')");
+            live.refresh();
+        }
+        live.edit(text);
+        live.append("- x\n  - y\n");
+        assert_eq!(live.rows(), want, "{setting:?} {shared}");
+        // What others make of the rows stands, whatever the setting; and reads back.
+        live.replace_all();
+        live.refresh();
+        assert_eq!(live.rows(), want, "{setting:?} {shared}");
+        let again = live.text();
+        live.edit(&again.replace("- c", "- c, edited"));
+        assert_eq!(live.rows().len(), want.len(), "{setting:?} {shared}");
+        assert_eq!(NestedBullets::named(setting.name()), Some(setting));
+    }
+    assert_eq!(NestedBullets::named("Auto"), None);
 }
 
 #[test]

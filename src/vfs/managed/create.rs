@@ -3,9 +3,10 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use crate::documents::live::SaveError;
+use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{FileId, View};
+use crate::vfs::commit::Saver;
 use crate::vfs::handle::{DocHandle, Start};
 use crate::vfs::layer::{Attr, Caller, Created, Entry, Error, FileType, Node, Result};
 use crate::vfs::processes::Process;
@@ -15,13 +16,6 @@ use crate::vfs::tree::Tree;
 use super::Fits;
 
 impl Tree {
-    /// Whether the name is free for this process: it has removed a queue that went on with lines
-    /// that it had not read.
-    pub(in crate::vfs) fn file_hidden(&self, file: FileId, who: &Caller) -> bool {
-        !self.absences.none()
-            && self.absences.hides(View::File(file), self.process(who).as_ref(), self.now())
-    }
-
     /// `open` with `O_CREAT` of a name that fits a rule, when nothing or a managed file is there.
     #[expect(clippy::too_many_arguments, reason = "the kernel's call")]
     pub(in crate::vfs) fn file_create(
@@ -35,11 +29,10 @@ impl Tree {
         flags: i32,
     ) -> Result<Created> {
         if let Fits::File(file, attr) = fits {
-            let hidden = self.file_hidden(file, who);
-            if !hidden && flags & libc::O_EXCL != 0 {
+            if flags & libc::O_EXCL != 0 {
                 return Err(Error::Exists);
             }
-            return self.file_opened(who, parent, name, file, attr, flags, hidden);
+            return self.file_opened(who, parent, name, file, attr, flags, false);
         }
         // What the store's file system does for a new file is done by it: owner, mode, access
         // lists. The empty file is there for everybody at once (locks and `O_EXCL` between
@@ -93,7 +86,7 @@ impl Tree {
         let view = View::File(file);
         let mut version = self.docs.current(view.doc())?;
         if made && version.view(view).is_some_and(|c| !c.is_empty()) {
-            // Others have written already, or have what the maker took for removed.
+            // Others have written already.
             version = self.docs.believe(view, b"", version.rev).map_err(|e| match e {
                 SaveError::Refused(refusal) => Error::Refused(refusal),
                 SaveError::Store(e) => Error::Store(e),
@@ -103,42 +96,63 @@ impl Tree {
     }
 
     /// `unlink`: takes the file away for everybody. Of a queue the lines that the remover has not
-    /// read stay, and the file with them; for the remover the name is free all the same.
+    /// read stay, and the file with them.
     pub(in crate::vfs) fn file_unlink(&self, who: &Caller, file: FileId) -> Result<()> {
-        if self.file_hidden(file, who) {
-            return Err(Error::NotFound);
-        }
         let process = self.process(who);
-        let gone = self.file_remove(who, file, process.as_ref(), None)?;
-        if !gone {
-            self.absences.hide(View::File(file), process.as_ref(), self.now());
-        }
-        Ok(())
+        self.file_remove(who, file, process.as_ref(), None)
     }
 
-    /// Removes the file as somebody who has seen `seen`, or else what the process has. Whether it
-    /// is gone.
+    /// Removes the file as somebody who has seen `seen`, or else what the process has.
     pub(super) fn file_remove(
         &self,
         who: &Caller,
         file: FileId,
         process: Option<&Process>,
         seen: Option<Arc<Version>>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let view = View::File(file);
         let saver = self.saver(process, who.uid, view);
         let seen = seen.or_else(|| self.seen.removed_by(process, view.doc()));
         let saved = self
             .save(&saver, view, Verdict::seen(seen), Written::Removed)
             .map_err(|failed| failed.error)?;
-        let gone = saved.version.view(view).is_none();
-        if gone {
+        if saved.version.view(view).is_none() {
             self.files.numbers.drop(file);
             for h in self.handles_on(view) {
                 self.orphan(&h, process);
             }
         }
-        Ok(gone)
+        Ok(())
+    }
+
+    /// The only text that was written to a file by whoever made it is refused: there was no file
+    /// before, and nobody is left with an empty one.
+    pub(in crate::vfs) fn file_unmade(&self, h: &DocHandle, saver: &Saver) {
+        let View::File(file) = h.view() else { return };
+        let made = h.start.as_ref().is_some_and(|s| s.made);
+        if !made || self.handles_on(h.view()).iter().any(|o| o.fh != h.fh) {
+            return;
+        }
+        let removed = self.docs.current(h.view().doc()).map_err(SaveError::from).and_then(|now| {
+            if now.view(h.view()).is_none_or(|c| !c.is_empty()) {
+                return Ok(());
+            }
+            let _turn = self.files.turn(file);
+            self.docs.save(SaveRequest {
+                view: h.view(),
+                seen: Some(now),
+                written: Written::Removed,
+                actor: saver.actor.clone(),
+                stale: false,
+                under_their_lock: false,
+                expect_sha256: None,
+            })?;
+            self.files.numbers.drop(file);
+            Ok(())
+        });
+        if let Err(e) = removed {
+            log::info!("{}: the empty file stays: {e}", file.path());
+        }
     }
 
     /// The file of this handle was removed by `remover`. Its own text has no name to go to: who

@@ -74,7 +74,7 @@ pub struct Files {
     fresh: Mutex<HashSet<(Node, OsString)>>,
     fresh_count: AtomicUsize,
     /// Plain nodes of files that were renamed away, the oldest first.
-    copies: Mutex<VecDeque<Node>>,
+    away: Mutex<VecDeque<Node>>,
 }
 
 /// What a name that fits a rule is.
@@ -101,7 +101,7 @@ impl Files {
             turns: std::array::from_fn(|_| Mutex::default()),
             fresh: Mutex::default(),
             fresh_count: AtomicUsize::new(0),
-            copies: Mutex::default(),
+            away: Mutex::default(),
         })
     }
 
@@ -123,12 +123,12 @@ impl Files {
         (first, (low != high).then(|| self.turns[high].lock()))
     }
 
-    /// One more node that is known by what it is a copy of; answers with those over `most`.
-    fn keep_copy(&self, node: Node, most: usize) -> Vec<Node> {
-        let mut copies = self.copies.lock();
-        copies.push_back(node);
-        let over = copies.len().saturating_sub(most);
-        copies.drain(..over).collect()
+    /// One more file that was renamed away; answers with those over `most`.
+    fn keep_away(&self, node: Node, most: usize) -> Vec<Node> {
+        let mut away = self.away.lock();
+        away.push_back(node);
+        let over = away.len().saturating_sub(most);
+        away.drain(..over).collect()
     }
 
     /// The kernel has been told of the file here.

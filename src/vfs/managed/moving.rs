@@ -17,8 +17,8 @@ use crate::vfs::tree::{Place, ROOT, Tree};
 
 use super::Fits;
 
-/// Files that were renamed away and are known to be copies; the ones before are plain files.
-const COPIES: usize = 256;
+/// Files that were renamed away and are known as such; the ones before are plain files.
+const AWAY: usize = 256;
 
 impl Tree {
     /// A rename of a managed file.
@@ -30,9 +30,6 @@ impl Tree {
         place: Place,
         how: Renaming,
     ) -> Result<()> {
-        if self.file_hidden(file, who) {
-            return Err(Error::NotFound);
-        }
         let exchange = how == Renaming::Exchange;
         match place {
             _ if matches!(how, Renaming::Other(_)) => Err(Error::Invalid),
@@ -42,12 +39,8 @@ impl Tree {
             Place::Ruled(Fits::File(target, _)) if exchange => {
                 self.exchange_files(who, (file, from), (target, to))
             }
-            Place::Ruled(Fits::File(target, _)) => {
-                if how == Renaming::NoReplace && !self.file_hidden(target, who) {
-                    return Err(Error::Exists);
-                }
-                self.file_onto_file(who, (file, from), target)
-            }
+            Place::Ruled(Fits::File(..)) if how == Renaming::NoReplace => Err(Error::Exists),
+            Place::Ruled(Fits::File(target, _)) => self.file_onto_file(who, (file, from), target),
             Place::Ruled(Fits::Free) if !exchange => self.file_to_free(who, (file, from), to),
             _ if exchange && !self.is_plain_file(to) => {
                 self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
@@ -107,8 +100,8 @@ impl Tree {
     /// Whether the plain file is the managed one that was renamed away, unchanged.
     fn brings_back(&self, from: At<'_>, file: FileId) -> bool {
         let node = self.plain.node_of(from.parent, from.name);
-        let copy = node.and_then(|n| self.sources.copy_of(n));
-        copy.is_some_and(|(view, _)| view == View::File(file))
+        let away = node.and_then(|n| self.sources.get(n)).and_then(|s| s.away);
+        away == Some(View::File(file))
             && self
                 .plain
                 .attr_of(from.parent, from.name)
@@ -169,12 +162,10 @@ impl Tree {
         let view = View::File(file);
         let process = self.process(who);
         self.settle_own(file, process.as_ref())?;
-        let before = {
+        {
             let _turn = self.files.turn(file);
-            let before = self.docs.current(view.doc())?;
             self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
-            before
-        };
+        }
         self.files.numbers.drop(file);
         let gone = self.docs.current(view.doc())?;
         if let Some(process) = &process {
@@ -182,9 +173,9 @@ impl Tree {
             self.seen.saved(process, view, &gone);
         }
         if let Ok(entry) = self.plain.lookup(&self.us(), to.parent, to.name) {
-            // The reference keeps the node, by which the copy is known.
-            self.sources.copied(entry.node, view, before);
-            for old in self.files.keep_copy(entry.node, COPIES) {
+            // The reference keeps the node, by which the file is known.
+            self.sources.renamed_away(entry.node, view);
+            for old in self.files.keep_away(entry.node, AWAY) {
                 self.plain.forget(old, 1);
             }
         }
@@ -262,7 +253,6 @@ impl Tree {
         self.files.follow(file, target);
         self.file_remove(who, file, process.as_ref(), Some(source))?;
         self.files.numbers.keep(target, number);
-        self.absences.reveal(target_view, process.as_ref(), self.now());
         Ok(())
     }
 

@@ -33,6 +33,9 @@ struct Asker {
     foreign: bool,
 }
 
+/// How often a name is looked up again that changes meanwhile.
+const LOOKS: usize = 16;
+
 fn changes(flags: i32) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY || flags & libc::O_TRUNC != 0
 }
@@ -93,15 +96,30 @@ impl Tree {
         if entry.attr.kind != FileType::Regular {
             return Ok(entry);
         }
-        (entry.entry_ttl, entry.attr_ttl) = (Duration::ZERO, Duration::ZERO);
-        let table = self.owned_now(&spot, self.plain.id_of(entry.node));
-        let over = table.get(&spot.path).is_some_and(super::table::Entry::is_over);
-        drop(table);
-        if over && !self.is_us(who) {
-            self.plain.forget(entry.node, 1);
-            return Err(Error::NotFound);
+        for _ in 0..LOOKS {
+            let id = self.plain.id_of(entry.node);
+            let table = self.owned_now(&spot, id);
+            let known = table.get(&spot.path).filter(|e| Some(e.id) == id);
+            let over = known.map(super::table::Entry::is_over);
+            drop(table);
+            match over {
+                Some(over) if !over || self.is_us(who) => {
+                    (entry.entry_ttl, entry.attr_ttl) = (Duration::ZERO, Duration::ZERO);
+                    return Ok(entry);
+                }
+                Some(_) => break,
+                // What was found is not there any more.
+                None => {
+                    self.plain.forget(entry.node, 1);
+                    entry = self.plain.lookup(who, parent, name)?;
+                    if entry.attr.kind != FileType::Regular {
+                        return Ok(entry);
+                    }
+                }
+            }
         }
-        Ok(entry)
+        self.plain.forget(entry.node, 1);
+        Err(Error::NotFound)
     }
 
     /// Leaves out of a listing what is over.
@@ -111,7 +129,7 @@ impl Tree {
                 e.kind != FileType::Regular
                     || self.owned_spot(dir, &e.name).is_none_or(|spot| {
                         let table = self.owned_now(&spot, None);
-                        !table.get(&spot.path).is_some_and(super::table::Entry::is_over)
+                        table.get(&spot.path).is_some_and(|e| !e.is_over())
                     })
             });
         }

@@ -317,24 +317,27 @@ impl Owned {
             self.more_tokens();
         }
         if !self.is_empty() {
-            let mut table = self.lock();
-            let late = |t: &Instant| t.elapsed() > THROUGH_THE_MOUNT;
-            let left: Vec<PathBuf> = table
-                .iter()
-                .filter(|(_, e)| e.told.as_ref().is_some_and(late) && e.is_over())
-                .map(|(path, _)| path.clone())
-                .collect();
-            for path in left {
-                self.take_away(&mut table, &path);
-            }
+            let late = |told: Instant| told.elapsed() > THROUGH_THE_MOUNT;
+            self.sweep(|entry| entry.told.is_some_and(late));
         }
         self.persist(Wait::Never);
+    }
+
+    /// Takes away what is over, of the entries that `which` chooses.
+    fn sweep(&self, which: impl Fn(&table::Entry) -> bool) {
+        let mut table = self.lock();
+        let over = table.iter().filter(|(_, e)| which(e) && e.is_over());
+        let over: Vec<PathBuf> = over.map(|(path, _)| path.clone()).collect();
+        for path in over {
+            self.take_away(&mut table, &path);
+        }
     }
 
     /// Ends [`Owned::wait`] and writes what is still to be written.
     pub fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.wake();
+        self.sweep(|_| true);
         self.persist(Wait::Patiently);
     }
 }

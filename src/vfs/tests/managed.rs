@@ -269,12 +269,7 @@ fn unlink_removes_for_everybody_except_what_was_not_read_of_a_queue() {
     w.stranger("agent").append("outbox.md", "2\n").unwrap();
     p.unlink("outbox.md").unwrap();
     assert_eq!(w.file("outbox.md").unwrap(), "2\n");
-    assert!(p.stat("outbox.md").is_err(), "for the remover the name is free");
-    assert_eq!(w.stranger("q").cat("outbox.md").unwrap(), "2\n");
-    let fd = p.open("outbox.md", WR | CREAT | EXCL).unwrap();
-    p.write(fd, "3\n").unwrap();
-    p.close(fd).unwrap();
-    assert_eq!(w.file("outbox.md").unwrap(), "2\n3\n");
+    assert!(matches!(p.open("outbox.md", WR | CREAT | EXCL), Err(Error::Exists)));
     p.cat("outbox.md").unwrap();
     p.unlink("outbox.md").unwrap();
     assert_eq!(w.file("outbox.md"), None);
@@ -341,6 +336,39 @@ fn a_queue_that_was_moved_away_can_be_brought_back_and_loses_nothing() {
     p.rename("outbox.sending", "outbox.md").unwrap();
     assert_eq!(w.file("outbox.md").unwrap(), "2\n1\n");
     assert_eq!(w.file("outbox.sending"), None);
+}
+
+#[test]
+fn an_edited_copy_knows_what_it_is_a_copy_of() {
+    let w = world();
+    w.put("journal/q.md", "1\n");
+    let (sh, from, to) = {
+        let sh = w.stranger("bash");
+        let cat = sh.fork("cat");
+        let from = cat.open("journal/q.md", RD).unwrap();
+        let to = cat.open("journal/new", WR | CREAT | TRUNC).unwrap();
+        let (a, b) = (cat.get(from), cat.get(to));
+        let who = cat.who();
+        assert_eq!(w.tree.copy_file_range(&who, a.node, a.fh, 0, b.node, b.fh, 0, 99).unwrap(), 2);
+        (sh, (cat, from), (cat, to))
+    };
+    from.0.close(from.1).unwrap();
+    to.0.close(to.1).unwrap();
+    to.0.exit();
+    w.stranger("agent").append("journal/q.md", "2\n").unwrap();
+    sh.append("journal/new", "edited\n").unwrap();
+    sh.rename("journal/new", "journal/q.md").unwrap();
+    assert_eq!(w.file("journal/q.md").unwrap(), "1\n2\nedited\n");
+    // Unchanged it changes nothing.
+    let o = sh.open("journal/q.md", RD).unwrap();
+    let n = sh.open("journal/new", WR | CREAT).unwrap();
+    let (a, b) = (sh.get(o), sh.get(n));
+    w.tree.copy_file_range(&sh.who(), a.node, a.fh, 0, b.node, b.fh, 0, 99).unwrap();
+    sh.close(n).unwrap();
+    sh.close(o).unwrap();
+    w.stranger("agent").append("journal/q.md", "3\n").unwrap();
+    sh.rename("journal/new", "journal/q.md").unwrap();
+    assert_eq!(w.file("journal/q.md").unwrap(), "1\n2\nedited\n3\n");
 }
 
 #[test]
@@ -516,4 +544,21 @@ fn the_history_shows_managed_files_by_their_path() {
     assert_eq!(p.cat(&path).unwrap(), "one\ntwo\n");
     assert!(matches!(p.open(&path, WR), Err(Error::ReadOnly)));
     assert!(p.stat(&format!("{top}/memory/deep/none.md")).is_err());
+}
+
+#[test]
+fn a_refused_text_of_a_new_file_leaves_no_empty_one() {
+    let w = world();
+    w.put("events/other", "");
+    let p = w.stranger("echo");
+    assert!(p.save("events/e.json", "[1").is_err());
+    assert_eq!(w.file("events/e.json"), None);
+    assert!(w.file("events/e.json.refused").unwrap().ends_with("[1"));
+    // Not when it is somebody else's by now.
+    let fd = p.open("events/f.json", WR | CREAT).unwrap();
+    p.write(fd, "[1").unwrap();
+    let q = w.stranger("other").open("events/f.json", RD).unwrap();
+    assert!(p.close(fd).is_err());
+    assert_eq!(w.file("events/f.json").as_deref(), Some(""));
+    let _ = q;
 }
