@@ -30,6 +30,7 @@ fn ways(it: &Instance, file: &str) -> Vec<String> {
 #[test]
 fn a_line_written_in_the_store_is_told_read_and_recorded() {
     let it = Instance::with(&[("outbox.md", "one\n")]);
+    assert_eq!(it.read("outbox.md"), "one\n");
     let script = "exec inotifywait -m --format '%w %e' outbox.md 2>&1";
     let mut watcher = it.actor().spawn_bash(script);
     watcher.until("Watches established");

@@ -34,8 +34,10 @@ pub(super) fn check(text: &Reading<'_>) -> Result<(), Refusal> {
             Err(refuse("run_at", format!("{short:?} is no date with a time"), TIMES))
         }
         Some(other) => {
-            let message =
-                format!("must be a text with a date and a time, this is of type {}", other.type_name());
+            let message = format!(
+                "must be a text with a date and a time, this is of type {}",
+                other.type_name()
+            );
             Err(refuse("run_at", message, TIMES))
         }
         None => Err(refuse("run_at", "is missing".into(), TIMES)),
