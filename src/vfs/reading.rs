@@ -33,7 +33,7 @@ impl Tree {
             state.writer = Some((who.tid, opener.clone()));
         }
         let start = match view {
-            View::File(file) => Some(self.file_start(file, created)?),
+            View::File(file) => Some(self.file_start(file, created, mode)?),
             _ => None,
         };
         if mode.truncate || (created && start.is_none()) {

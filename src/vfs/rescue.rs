@@ -10,6 +10,8 @@ use crate::model::{Actor, Refusal, Stamp, View};
 
 /// Files of one kind beside one document, at most.
 const NUMBERS: u32 = 1000;
+/// Bytes that a name may have.
+const NAME_MAX: usize = 255;
 
 struct KeptFile {
     view: View,
@@ -141,7 +143,10 @@ fn write_new(
 ) -> std::io::Result<String> {
     let (dir, _) = place(root, name)?;
     for number in 1..=NUMBERS {
-        let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
+        let name = match number {
+            1 => fitting(name),
+            _ => format!("{}-{number}", fitting(name)),
+        };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let fd = match rustix::fs::openat(
             &dir,
@@ -166,6 +171,22 @@ fn write_new(
         return Ok(name);
     }
     Err(rustix::io::Errno::EXIST.into())
+}
+
+/// The path with a last name that leaves room for a number.
+fn fitting(path: &str) -> String {
+    let name = last(path);
+    let over = name.len().saturating_sub(NAME_MAX - 5);
+    if over == 0 {
+        return path.to_owned();
+    }
+    // What is cut stands before the ending that says what it is.
+    let ending = name.rfind(".refused").or(name.rfind(".unsaved-")).unwrap_or(name.len());
+    let mut cut = ending.saturating_sub(over);
+    while !name.is_char_boundary(cut) {
+        cut -= 1;
+    }
+    format!("{}{}{}", &path[..path.len() - name.len()], &name[..cut], &name[ending..])
 }
 
 fn last(path: &str) -> &str {

@@ -218,29 +218,17 @@ impl Seen {
         docs.filter_map(|d| d.file()).filter(|f| fits(f.path())).collect()
     }
 
-    /// A managed file has another path: what was seen of it counts there, as what `as_new` makes
-    /// of the versions.
-    pub fn moved(
-        &self,
-        from: View,
-        to: View,
-        as_new: impl Fn(&Arc<Version>) -> Option<Arc<Version>>,
-    ) {
-        let looks: Vec<(Process, Look)> = {
-            let mut records = self.records.lock();
-            let mut gone = self.gone.lock();
-            let with = records.values_mut().filter_map(|r| {
-                let newest = r.docs.remove(&from.doc())?.newest()?.clone();
-                gone.push((from.doc(), r.process.clone()));
-                Some((r.process.clone(), newest))
-            });
-            with.collect()
-        };
-        for (process, look) in looks {
-            if let Some(version) = as_new(&look.version) {
-                self.note(&process, to, &version, false);
-            }
-        }
+    /// Takes away the newest look of everybody at a document: a managed file that has another
+    /// path now.
+    pub fn take(&self, doc: DocId) -> Vec<(Process, Look)> {
+        let mut records = self.records.lock();
+        let mut gone = self.gone.lock();
+        let with = records.values_mut().filter_map(|r| {
+            let newest = r.docs.remove(&doc)?.newest()?.clone();
+            gone.push((doc, r.process.clone()));
+            Some((r.process.clone(), newest))
+        });
+        with.collect()
     }
 
     /// What an append builds on: the writer's own newest look.

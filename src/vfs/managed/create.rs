@@ -7,13 +7,13 @@ use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
 use crate::model::{FileId, View};
 use crate::vfs::commit::Saver;
-use crate::vfs::handle::{DocHandle, Start};
+use crate::vfs::handle::{DocHandle, Mode, Start};
 use crate::vfs::layer::{Attr, Caller, Created, Entry, Error, FileType, Node, Result};
 use crate::vfs::processes::Process;
 use crate::vfs::seen::Verdict;
 use crate::vfs::tree::Tree;
 
-use super::Fits;
+use super::{Fits, is_absent, node_of};
 
 impl Tree {
     /// `open` with `O_CREAT` of a name that fits a rule, when nothing or a managed file is there.
@@ -81,9 +81,18 @@ impl Tree {
     }
 
     /// What a handle remembers of the file at its open.
-    pub(in crate::vfs) fn file_start(&self, file: FileId, made: bool) -> Result<Start> {
-        let attr = self.file_shown(file, &self.file_real(file)?);
+    ///
+    /// The file may have gone since the kernel found it. With `ESTALE` the kernel looks again, and
+    /// creates it if that is what was asked. An append is for whatever has the name, once there is
+    /// something.
+    pub(in crate::vfs) fn file_start(&self, file: FileId, made: bool, mode: Mode) -> Result<Start> {
         let view = View::File(file);
+        let real = self.file_real(file);
+        let attr = match is_absent(&real) {
+            true if mode.append => self.file_to_be(file),
+            true => return Err(Error::Os(rustix::io::Errno::STALE)),
+            false => self.file_shown(file, &real?),
+        };
         let mut version = self.docs.current(view.doc())?;
         if made && version.view(view).is_some_and(|c| !c.is_empty()) {
             // Others have written already.
@@ -93,6 +102,26 @@ impl Tree {
             })?;
         }
         Ok(Start { attr, version, made })
+    }
+
+    /// What is shown of a file that is not there, as long as it is not.
+    fn file_to_be(&self, file: FileId) -> Attr {
+        let now = self.now();
+        Attr {
+            ino: node_of(file),
+            size: 0,
+            blocks: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            kind: FileType::Regular,
+            perm: 0o600,
+            nlink: 0,
+            uid: self.options.uid,
+            gid: self.options.gid,
+            rdev: 0,
+            blksize: 4096,
+        }
     }
 
     /// `unlink`: takes the file away for everybody. Of a queue the lines that the remover has not

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{is_absent, node_of};
+use super::{file_of, is_absent, node_of};
 use crate::model::{FileId, View};
 use crate::vfs::handle::DocHandle;
 use crate::vfs::layer::{Attr, Caller, DirEntry, Entry, Error, FileType, Node, Result, SetAttr};
@@ -41,7 +41,12 @@ impl Tree {
         let real = self.file_real(file);
         let handles = self.handles_on(view);
         if is_absent(&real) {
-            return file_gone(view, &handles);
+            let by_node = |h: &&Arc<DocHandle>| {
+                file_of(h.node).is_some_and(|opened| self.files.now(opened) == file)
+            };
+            let open = handles.first().cloned();
+            let open = open.or_else(|| self.handles.read().values().find(by_node).cloned());
+            return file_gone(view, open.as_deref());
         }
         let real = real?;
         let mut attr = self.file_shown(file, &real);
@@ -237,8 +242,8 @@ impl Tree {
 }
 
 /// A file without a name: one of its handles tells what it was.
-fn file_gone(view: View, on: &[Arc<DocHandle>]) -> Result<Attr> {
-    let h = on.first().ok_or(Error::NotFound)?;
+fn file_gone(view: View, open: Option<&DocHandle>) -> Result<Attr> {
+    let h = open.ok_or(Error::NotFound)?;
     let start = h.start.as_ref().ok_or(Error::NotFound)?;
     let mut attr = start.attr;
     attr.nlink = 0;

@@ -153,12 +153,12 @@ impl Files {
         self.spots.lock().get(&file).and_then(|s| s.moved).unwrap_or(file)
     }
 
-    /// Whoever has the file open by its old node means the new one.
-    fn follow(&self, from: FileId, to: FileId) {
-        let mut spots = self.spots.lock();
-        for (file, spot) in spots.iter_mut() {
-            if *file == from && spot.moved.is_none() || spot.moved == Some(from) {
-                spot.moved = Some(to).filter(|to| to != file);
+    /// Whoever has a file open by its old node means what it is now. All moves at once.
+    fn follow(&self, moves: &[(FileId, FileId)]) {
+        for (file, spot) in self.spots.lock().iter_mut() {
+            let now = spot.moved.unwrap_or(*file);
+            if let Some((_, to)) = moves.iter().find(|(from, _)| *from == now) {
+                spot.moved = Some(*to).filter(|to| to != file);
             }
         }
     }

@@ -8,17 +8,27 @@
 use std::sync::Arc;
 
 use crate::documents::{Version, Written};
-use crate::model::{FileId, View};
+use crate::model::{DocId, FileId, View};
+use crate::vfs::handle::DocHandle;
 use crate::vfs::layer::{Caller, Error, FileType, Renaming, Result};
 use crate::vfs::processes::Process;
 use crate::vfs::renaming::At;
-use crate::vfs::seen::Verdict;
+use crate::vfs::seen::{Look, Verdict};
 use crate::vfs::tree::{Place, ROOT, Tree};
 
 use super::Fits;
 
 /// Files that were renamed away and are known as such; the ones before are plain files.
 const AWAY: usize = 256;
+
+/// What there was of a file before it moved.
+struct Moved {
+    from: FileId,
+    to: FileId,
+    number: Option<u64>,
+    handles: Vec<Arc<DocHandle>>,
+    looks: Vec<(Process, Look)>,
+}
 
 impl Tree {
     /// A rename of a managed file.
@@ -183,12 +193,13 @@ impl Tree {
             && !self.handles_on(view).is_empty()
         {
             let target = FileId::of(&path);
-            self.files.follow(file, target);
-            let target = View::File(target);
-            for h in self.handles_on(view) {
-                if h.mode.write && !h.mode.append && h.opened_by(process.id) {
-                    *h.name.lock() = target;
-                }
+            let mut own = self.handles_on(view);
+            own.retain(|h| h.mode.write && !h.mode.append && h.opened_by(process.id));
+            for h in &own {
+                *h.name.lock() = View::File(target);
+            }
+            if !own.is_empty() {
+                self.files.follow(&[(file, target)]);
             }
         }
         Ok(())
@@ -210,7 +221,7 @@ impl Tree {
             let alone = Renaming::NoReplace;
             self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone)?;
         }
-        self.file_moved(file, target);
+        self.files_moved(&[(file, target)], false);
         Ok(())
     }
 
@@ -250,7 +261,7 @@ impl Tree {
             *h.name.lock() = target_view;
             state.base = Some(saved.believed.clone());
         }
-        self.files.follow(file, target);
+        self.files.follow(&[(file, target)]);
         self.file_remove(who, file, process.as_ref(), Some(source))?;
         self.files.numbers.keep(target, number);
         Ok(())
@@ -295,25 +306,48 @@ impl Tree {
             let how = Renaming::Exchange;
             self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
         }
-        self.files.numbers.exchanged(a, b);
-        for file in [a, b] {
-            self.docs.current(View::File(file).doc())?;
-        }
+        self.files_moved(&[(a, b), (b, a)], false);
         Ok(())
     }
 
-    /// The store's file has moved: number, open handles and what writers have seen go along.
-    fn file_moved(&self, from: FileId, to: FileId) {
-        let (old, new) = (View::File(from), View::File(to));
-        self.files.follow(from, to);
-        self.files.numbers.moved(from, to);
-        let now = match self.docs.current(new.doc()) {
-            Ok(now) => now,
-            Err(e) => return log::warn!("{}: {e}", new.name()),
-        };
-        if let Err(e) = self.docs.current(old.doc()) {
-            log::warn!("{}: {e}", old.name());
+    /// The store's files have moved, all at once: numbers, open handles and what writers have seen
+    /// go along. Append handles stay with the path, except when a directory above was renamed:
+    /// nobody can make that path again by its name alone.
+    fn files_moved(&self, moves: &[(FileId, FileId)], appends_too: bool) {
+        let before: Vec<Moved> = moves
+            .iter()
+            .map(|(from, to)| {
+                let mut handles = self.handles_on(View::File(*from));
+                handles.retain(|h| appends_too || !h.mode.append);
+                let number = self.files.numbers.of(*from);
+                let looks = self.seen.take(DocId::File(*from));
+                Moved { from: *from, to: *to, number, handles, looks }
+            })
+            .collect();
+        self.files.follow(moves);
+        for (from, to) in moves {
+            self.files.numbers.drop(*from);
+            self.files.numbers.drop(*to);
         }
+        for moved in before {
+            if let Some(number) = moved.number {
+                self.files.numbers.keep(moved.to, number);
+            }
+            if let Err(e) = self.seen_moved(&moved) {
+                log::warn!("{}: {e}", moved.to.path());
+            }
+            if let Err(e) = self.docs.current(DocId::File(moved.from)) {
+                log::warn!("{}: {e}", moved.from.path());
+            }
+        }
+    }
+
+    fn seen_moved(&self, moved: &Moved) -> Result<()> {
+        let (old, new) = (View::File(moved.from), View::File(moved.to));
+        for h in &moved.handles {
+            *h.name.lock() = new;
+        }
+        let now = self.docs.current(new.doc())?;
         let as_new = |version: &Arc<Version>| {
             let text = version.view(old)?.to_vec();
             if now.view(new).is_some_and(|c| c.equals(&text)) {
@@ -321,9 +355,8 @@ impl Tree {
             }
             self.docs.believe(new, &text, now.rev).ok()
         };
-        for h in self.handles_on(old).into_iter().filter(|h| !h.mode.append) {
+        for h in &moved.handles {
             let mut state = h.state.lock();
-            *h.name.lock() = new;
             state.base = state.base.as_ref().and_then(as_new);
             if let Some(whole) = &mut state.whole {
                 whole.start = whole.start.as_ref().and_then(as_new);
@@ -331,47 +364,38 @@ impl Tree {
             state.reading = None;
             h.told.lock().take();
         }
-        self.seen.moved(old, new, as_new);
+        for (process, look) in &moved.looks {
+            if let Some(version) = as_new(&look.version) {
+                self.seen.looked(process, new, &version);
+            }
+        }
+        Ok(())
     }
 
     /// After a rename of something that is neither document nor managed file: if it was a directory,
     /// the managed files below have new paths.
     pub(in crate::vfs) fn follow_directory(&self, from: At<'_>, to: At<'_>, how: Renaming) {
         let (Some(old), Some(new)) = (self.path_at(from), self.path_at(to)) else { return };
-        let below = |path: &str, top: &str| {
+        let under = |path: &str, top: &str| {
             path.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'))
         };
-        let fits = |path: &str| below(path, &old) || below(path, &new);
+        let exchanged = how == Renaming::Exchange;
+        let fits = |path: &str| under(path, &old) || (exchanged && under(path, &new));
         let mut files = self.files.numbers.files(fits);
         files.extend(self.seen.files(fits));
-        let handles = self.handles.read();
-        let views = handles.values().filter_map(|h| h.view().doc().file());
-        files.extend(views.filter(|f| fits(f.path())));
-        drop(handles);
+        let open: Vec<View> = self.handles.read().values().map(|h| h.view()).collect();
+        files.extend(open.iter().filter_map(|v| v.doc().file()).filter(|f| fits(f.path())));
         files.sort_unstable();
         files.dedup();
-        if files.is_empty() {
-            return;
-        }
-        let renamed = |file: FileId, top: &str, other: &str| {
-            let rest = file.path().strip_prefix(top)?;
-            rest.starts_with('/').then(|| FileId::of(&format!("{other}{rest}")))
+        let renamed = |file: &FileId, top: &str, other: &str| {
+            let rest = file.path().strip_prefix(top).filter(|rest| rest.starts_with('/'))?;
+            Some((*file, FileId::of(&format!("{other}{rest}"))))
         };
-        if how == Renaming::Exchange {
-            // Both sides move at once: each number and handle by what it was before.
-            for file in files {
-                self.files.numbers.drop(file);
-            }
-            return;
-        }
-        for file in files {
-            if let Some(to) = renamed(file, &old, &new) {
-                // Append handles too: nobody can make the old path again by its name alone.
-                for h in self.handles_on(View::File(file)).iter().filter(|h| h.mode.append) {
-                    *h.name.lock() = View::File(to);
-                }
-                self.file_moved(file, to);
-            }
+        let there = files.iter().filter_map(|f| renamed(f, &old, &new));
+        let back = files.iter().filter(|_| exchanged).filter_map(|f| renamed(f, &new, &old));
+        let moves: Vec<_> = there.chain(back).collect();
+        if !moves.is_empty() {
+            self.files_moved(&moves, true);
         }
     }
 

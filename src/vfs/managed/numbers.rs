@@ -120,24 +120,6 @@ impl Numbers {
         }
     }
 
-    /// The file goes on under another path.
-    pub fn moved(&self, from: FileId, to: FileId) {
-        let Some(ino) = self.of(from) else { return self.drop(to) };
-        self.drop(from);
-        self.keep(to, ino);
-    }
-
-    /// Two files have changed places.
-    pub fn exchanged(&self, a: FileId, b: FileId) {
-        let (of_a, of_b) = (self.of(a), self.of(b));
-        for (file, number) in [(a, of_b), (b, of_a)] {
-            match number {
-                Some(ino) => self.keep(file, ino),
-                None => self.drop(file),
-            }
-        }
-    }
-
     /// The files with a number on record whose path `fits`.
     pub fn files(&self, fits: impl Fn(&str) -> bool) -> Vec<FileId> {
         self.kept.read().of.keys().filter(|p| fits(p)).map(|p| FileId::of(p)).collect()

@@ -320,6 +320,9 @@ fn an_append_handle_goes_on_when_the_file_is_replaced_or_moved_away() {
     assert_eq!(w.file("outbox.md").unwrap(), "3\n");
     assert_eq!(ed.cat("outbox.sending").unwrap(), "1\nedited\n2\n");
     ed.unlink("outbox.sending").unwrap();
+    ed.rename("outbox.md", "outbox.sending").unwrap();
+    ed.unlink("outbox.sending").unwrap();
+    assert_eq!(log.fstat(fd).nlink, 0, "it can be asked for all the time");
     log.close(fd).unwrap();
 }
 
@@ -561,4 +564,53 @@ fn a_refused_text_of_a_new_file_leaves_no_empty_one() {
     assert!(p.close(fd).is_err());
     assert_eq!(w.file("events/f.json").as_deref(), Some(""));
     let _ = q;
+}
+
+#[test]
+fn exchanged_directories_exchange_what_is_open_in_them() {
+    let w = world();
+    w.put("memory/a/x.md", "a\n");
+    w.put("memory/b/x.md", "b\n");
+    let p = w.stranger("p");
+    p.append("memory/a/x.md", "a2\n").unwrap();
+    p.append("memory/b/x.md", "b2\n").unwrap();
+    let (a, b) = (p.stat("memory/a/x.md").unwrap().ino, p.stat("memory/b/x.md").unwrap().ino);
+    let log = p.open("memory/a/x.md", WR | APPEND).unwrap();
+    p.rename2("memory/a", "memory/b", Renaming::Exchange).unwrap();
+    assert_eq!(p.stat("memory/b/x.md").unwrap().ino, a);
+    assert_eq!(p.stat("memory/a/x.md").unwrap().ino, b);
+    p.write(log, "a3\n").unwrap();
+    p.close(log).unwrap();
+    assert_eq!(w.file("memory/b/x.md").unwrap(), "a\na2\na3\n");
+    assert_eq!(w.file("memory/a/x.md").unwrap(), "b\nb2\n");
+}
+
+#[test]
+fn a_refused_text_is_kept_under_a_name_that_fits() {
+    let w = world();
+    let name = format!("{}.json", "\u{e9}".repeat(124));
+    let p = w.stranger("x");
+    assert!(p.save(&name, "[1").is_err());
+    assert!(p.save(&name, "[2").is_err());
+    assert_eq!(w.names(".refused").len(), 2);
+}
+
+#[test]
+fn a_file_that_goes_between_lookup_and_open_is_looked_up_again_or_appended_to() {
+    let w = world();
+    w.put("outbox.md", "1\n");
+    let p = w.stranger("x");
+    p.stat("outbox.md").unwrap();
+    let node = Tree::node_of(file("outbox.md"));
+    std::fs::remove_file(w.dir.path().join("outbox.md")).unwrap();
+    for flags in [RD, WR, RW, WR | TRUNC] {
+        let opened = w.tree.open(&p.who(), node, flags);
+        assert!(matches!(opened, Err(Error::Os(rustix::io::Errno::STALE))), "{flags}");
+    }
+    let opened = w.tree.open(&p.who(), node, WR | APPEND).unwrap();
+    w.tree.getattr(&p.who(), node, None).unwrap();
+    w.tree.write(&p.who(), node, opened.fh, 0, b"2\n", WR | APPEND).unwrap();
+    w.tree.flush(&p.who(), node, opened.fh).unwrap();
+    w.tree.release(node, opened.fh).unwrap();
+    assert_eq!(w.file("outbox.md").unwrap(), "2\n");
 }
