@@ -22,6 +22,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use super::control::{Connection, Request};
 use super::error::{DaemonError, Result, io};
 use super::{lock, mounts, names};
+use crate::documents::files::StoreRules;
 use crate::model::{Clock, Stamp, SystemClock, proc_text};
 use crate::store::{Options, OwnedRow, Store, Wait};
 use crate::vfs::owned::content::{self, Found};
@@ -66,9 +67,12 @@ impl Guard {
     }
 }
 
-/// Which names of a store are markers and leases.
-pub fn names_of(_store: &Path) -> Names {
-    Names::default()
+/// Which names of a store are markers and leases. Those that are set count from the next mount on.
+pub fn names_of(rules: &StoreRules) -> Names {
+    Names::set_in(&rules.settings()).unwrap_or_else(|e| {
+        log::warn!("names of markers and leases: {e}");
+        Names::default()
+    })
 }
 
 /// A live lease.
@@ -152,7 +156,8 @@ impl Desk {
         let store = Store::open(dir, options)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(dir, flags, Mode::empty()).map_err(io(dir, "cannot open"))?;
-        let names = names_of(dir);
+        let settings = |problem| DaemonError::Settings { store: dir.to_owned(), problem };
+        let names = names_of(&StoreRules::lenient(dir).map_err(settings)?);
         Ok(Desk { dir: dir.to_owned(), root, store, names, here: Here::now() })
     }
 

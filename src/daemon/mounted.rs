@@ -211,7 +211,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
         rules: Some(Arc::clone(&instance.rules) as Arc<dyn Rules>),
     };
     let mut options = Options::new(settings.store.clone());
-    options.owned = names_of(&settings.store);
+    options.owned = names_of(&instance.rules);
     let owned = {
         // Commands that take leases without a mount are waited for.
         let _guard = Guard::take(&settings.store)?;

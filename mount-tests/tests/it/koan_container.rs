@@ -25,6 +25,10 @@ fn inside(it: &Instance) -> Python {
 
 #[test]
 fn a_program_in_a_container_reads_saves_and_locks_like_any_other() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may make namespaces of mounts");
+        return;
+    }
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     let mut bot = inside(&it);
     assert!(bot.int("os.getpid()") < 20, "a process namespace of its own");
@@ -63,6 +67,10 @@ fn a_program_in_a_container_reads_saves_and_locks_like_any_other() {
 
 #[test]
 fn a_mount_made_inside_a_container_works_and_is_seen_by_nobody_outside() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may make namespaces of mounts");
+        return;
+    }
     let it = Instance::builder().file("missions.md", samples::MISSIONS).unmounted().start();
     let script = "set -e
 mount --make-rprivate /

@@ -113,6 +113,10 @@ fn on_small_disk(size: &str) -> (Instance, Cover) {
 
 #[test]
 fn a_full_disk_stops_saves_with_enospc_and_loses_nothing() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may mount over a file");
+        return;
+    }
     let (it, cover) = on_small_disk("6m");
     it.append("missions.md", "- before");
     let rows = it.rows();
@@ -156,6 +160,10 @@ fn a_full_disk_stops_saves_with_enospc_and_loses_nothing() {
 
 #[test]
 fn a_document_that_is_bound_to_another_path_is_the_document_there_too() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may mount over a file");
+        return;
+    }
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     let other = it.scratch("bound.md");
     std::fs::write(&other, "").expect("write");
@@ -186,6 +194,10 @@ fn a_document_that_is_bound_to_another_path_is_the_document_there_too() {
 
 #[test]
 fn a_file_that_covers_the_document_changes_nothing_below_it() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may mount over a file");
+        return;
+    }
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     let file = it.scratch("missions.docker.md");
     std::fs::write(&file, "# Missions\n\n## Pending\n- of the other file\n").expect("write");
@@ -206,6 +218,10 @@ fn a_file_that_covers_the_document_changes_nothing_below_it() {
 
 #[test]
 fn a_store_whose_file_is_bound_is_written_out_in_place_and_says_what_the_rows_say() {
+    if !mount_tests::is_root() {
+        eprintln!("only root may mount over a file");
+        return;
+    }
     let it = Instance::builder().file("missions.md", samples::MISSIONS).unmounted().start();
     let file = it.scratch("missions.docker.md");
     std::fs::copy(it.store().join("missions.md"), &file).expect("copy");

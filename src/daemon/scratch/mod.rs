@@ -14,6 +14,7 @@ mod tree;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -83,7 +84,17 @@ impl Base {
     /// # Errors
     /// It is a symlink or no directory, belongs to somebody else, or others may write to it.
     pub fn open(path: &Path) -> Result<Base> {
-        match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+        let mut made = rustix::fs::mkdirat(CWD, path, Mode::RWXU);
+        if let (Err(Errno::NOENT), Some(parent)) = (made, path.parent()) {
+            let mut builder = std::fs::DirBuilder::new();
+            builder
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)
+                .map_err(io(path, "cannot create"))?;
+            made = rustix::fs::mkdirat(CWD, path, Mode::RWXU);
+        }
+        match made {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(e) => return Err(io(path, "cannot create")(e)),
         }

@@ -41,6 +41,8 @@ fn a_base_is_made_closed_and_others_are_refused() {
         assert!(Base::open(&path).is_err());
         assert_eq!(mode(&path), shared, "left as it is");
     }
+    Base::open(&dir.path().join("a/b/c")).unwrap();
+    assert_eq!(mode(&dir.path().join("a/b")), 0o700);
     let link = dir.path().join("link");
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o700)).unwrap();
     symlink(&path, &link).unwrap();

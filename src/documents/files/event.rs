@@ -13,7 +13,7 @@ pub(super) fn check(text: &Reading<'_>) -> Result<(), Refusal> {
     if !matches!(value, Value::Map(_)) {
         return Err(Refusal::new(
             Reason::Invalid,
-            format!("an event is an object, not a {}", value.type_name()),
+            format!("an event is an object, this is of type {}", value.type_name()),
         )
         .at_line(text.line_of(""))
         .hint(EXAMPLE));
@@ -22,7 +22,7 @@ pub(super) fn check(text: &Reading<'_>) -> Result<(), Refusal> {
         Some(Value::Str(m)) if !m.trim().is_empty() => {}
         Some(Value::Str(_)) => return Err(refuse("mission", "is empty".into(), EXAMPLE)),
         Some(other) => {
-            let message = format!("must be a text, not a {}", other.type_name());
+            let message = format!("must be a text, this is of type {}", other.type_name());
             return Err(refuse("mission", message, EXAMPLE));
         }
         None => return Err(refuse("mission", "is missing".into(), EXAMPLE)),
@@ -34,8 +34,10 @@ pub(super) fn check(text: &Reading<'_>) -> Result<(), Refusal> {
             Err(refuse("run_at", format!("{short:?} is no date with a time"), TIMES))
         }
         Some(other) => {
-            let message =
-                format!("must be a text with a date and a time, not a {}", other.type_name());
+            let message = format!(
+                "must be a text with a date and a time, this is of type {}",
+                other.type_name()
+            );
             Err(refuse("run_at", message, TIMES))
         }
         None => Err(refuse("run_at", "is missing".into(), TIMES)),

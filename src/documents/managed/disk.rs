@@ -39,6 +39,8 @@ pub struct StoreDisk {
     /// Where new files are made; there from the first one on.
     place: Mutex<Option<Place>>,
     next: AtomicU64,
+    /// Held while files are synced: who comes meanwhile waits for what it is about.
+    syncing: Mutex<()>,
     /// Files that were replaced and may not survive power loss.
     dirty: Mutex<HashSet<FileId>>,
 }
@@ -55,6 +57,7 @@ impl StoreDisk {
             dir,
             place: Mutex::new(None),
             next: AtomicU64::new(0),
+            syncing: Mutex::default(),
             dirty: Mutex::default(),
         })
     }
@@ -206,6 +209,7 @@ impl Disk for StoreDisk {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        let _turn = self.syncing.lock();
         let due = std::mem::take(&mut *self.dirty.lock());
         let mut dirs = HashSet::new();
         let mut failed = None;

@@ -190,7 +190,7 @@ impl ManagedFiles {
             gate.conn(),
             &DocumentRow { doc, rev, rows_rev: rev, rows: None, mtime },
         )?;
-        let row = inner.print.as_ref().map(|print| file_row(rev, print));
+        let row = inner.print.as_ref().map(|print| file_row(rev, print, inner.fresh));
         ledger::set_file(gate.conn(), file, row.as_ref())?;
         (inner.recorded, inner.archive) = (rev, Some(archive));
         Ok(rev)

@@ -253,7 +253,9 @@ fn is_what_was_committed(print: Option<&Print>, row: Option<&FileRow>, rev: Rev)
     (row.rev, row.ino, row.size, row.mtime, row.ctime) == (rev, p.ino, p.size, p.mtime, p.ctime)
 }
 
-/// What is put on record of a file as it is now.
-pub(super) fn file_row(rev: Rev, print: &Print) -> FileRow {
-    FileRow { rev, ino: print.ino, size: print.size, mtime: print.mtime, ctime: print.ctime }
+/// What is put on record of a file as it is now. `fresh`: another write may leave the same print,
+/// so that this must never stand for the content.
+pub(super) fn file_row(rev: Rev, print: &Print, fresh: bool) -> FileRow {
+    let ctime = if fresh { Stamp(0) } else { print.ctime };
+    FileRow { rev, ino: print.ino, size: print.size, mtime: print.mtime, ctime }
 }

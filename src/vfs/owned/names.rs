@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use crate::documents::settings::{LEASES, MARKERS, NameEntry, Settings};
+
 /// What a name stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -26,12 +28,6 @@ pub struct Names {
     /// The globs of the directories in which they lie.
     dirs: Vec<String>,
 }
-
-/// The directories of live-session markers, unless others are given.
-pub const MARKERS: [&str; 2] = ["models/sessions/*", "sessions.live/*"];
-/// The names of leases, unless others are given.
-pub const LEASES: [&str; 4] =
-    ["scheduler.lock", "telegram.lock", "telegram-*.lock", "discord*.lock"];
 
 impl Default for Names {
     fn default() -> Names {
@@ -74,6 +70,16 @@ impl Names {
         Ok(Names { markers, leases, last: names.build()?, dirs })
     }
 
+    /// The names that are set in a store, else the usual ones.
+    ///
+    /// # Errors
+    /// A glob is malformed.
+    pub fn set_in(settings: &Settings) -> Result<Names, globset::Error> {
+        let markers = globs(settings.markers.as_deref(), &MARKERS);
+        let leases = globs(settings.leases.as_deref(), &LEASES);
+        Names::new(markers, leases)
+    }
+
     /// No name at all.
     pub fn none() -> Names {
         let none = GlobSet::empty;
@@ -104,6 +110,14 @@ impl Names {
         found.sort();
         found.dedup();
         found
+    }
+}
+
+/// The globs that are set, else the usual ones.
+fn globs(set: Option<&[NameEntry]>, usual: &[&str]) -> Vec<String> {
+    match set {
+        Some(set) => set.iter().map(|name| name.glob.clone()).collect(),
+        None => usual.iter().map(|&glob| glob.to_owned()).collect(),
     }
 }
 
@@ -200,5 +214,18 @@ mod tests {
         let names = Names::new(["*/live/*", "**/dead/*"], []).unwrap();
         assert_eq!(names.dirs(dir.path()), ["a/live", "b/dead", "b/live"].map(PathBuf::from));
         assert!(Names::new(["[x"], []).is_err());
+    }
+
+    #[test]
+    fn what_is_set_in_the_store_counts_instead_of_the_usual_names() {
+        let set = |text: &str| Names::set_in(&Settings::parse(text).unwrap()).unwrap();
+        let names = set("[names]\nleases = [\"jobs/*.lease\"]\n");
+        let kind = |path: &str| names.kind(Path::new(path));
+        assert_eq!(kind("jobs/a.lease"), Some(Kind::Lease));
+        assert_eq!(
+            (kind("scheduler.lock"), kind("sessions.live/7")),
+            (None, Some(Kind::Marker(7)))
+        );
+        assert_eq!(set("").kind(Path::new("telegram.lock")), Some(Kind::Lease));
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Swapped<'d> {
     name: &'static str,
     /// Our name.
     temporary: Temporary,
+    /// The inode number of the file that was made.
+    ours: Option<u64>,
     new: Option<Print>,
     done: Done,
 }
@@ -58,6 +60,7 @@ pub(super) fn replace<'d>(
     let mut swapped = match text {
         None => Swapped {
             temporary: free_name(disk, parent.as_fd())?,
+            ours: None,
             done: Done::Nothing,
             new: None,
             disk,
@@ -73,8 +76,9 @@ pub(super) fn replace<'d>(
                 Err(e) => return Err(e),
             };
             let like = old.as_ref().zip(there.as_ref()).map(|(old, stat)| (old.as_fd(), stat));
-            let (temporary, _) = make(disk, parent.as_fd(), like, text, mtime)?;
-            Swapped { temporary, done: Done::Nothing, new: None, disk, file, parent, name }
+            let (temporary, made) = make(disk, parent.as_fd(), like, text, mtime)?;
+            let ours = Some(rustix::fs::fstat(&made)?.st_ino);
+            Swapped { temporary, ours, done: Done::Nothing, new: None, disk, file, parent, name }
         }
     };
     let done = match (expected, text) {
@@ -191,7 +195,11 @@ impl Swapped<'_> {
                 }
             }
             Done::Exchanged => match self.rename_in(RenameFlags::EXCHANGE) {
-                Ok(()) => Ok(()),
+                Ok(()) if self.under_our_name().is_ok_and(|s| Some(s.st_ino) == self.ours) => {
+                    Ok(())
+                }
+                // Somebody has put yet another file there meanwhile: that one is the newest.
+                Ok(()) => self.rename_in(RenameFlags::EXCHANGE),
                 // It was removed meanwhile, which is newer than the file that is to come back; or
                 // names cannot be exchanged here.
                 Err(Errno::NOENT) => Ok(()),

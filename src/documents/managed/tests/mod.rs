@@ -5,6 +5,7 @@ mod crash;
 mod disk;
 mod outside;
 mod random;
+mod retention;
 mod saves;
 
 use std::fs;
