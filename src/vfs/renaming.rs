@@ -383,7 +383,10 @@ impl Tree {
         }
         let verdict = self.seen.resolve(renamer, None::<Looks>, None, view, &file.text);
         let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
+        // Of a document everything is kept that such a writer does not name; of a text it would be
+        // there twice.
         if verdict.seen.is_none()
+            && view.doc().file().is_some()
             && let Some((of, version)) = began_as
             && *of == view
             && marks::Marks::of(view.doc(), &file.text).keep_any(version, view)
