@@ -20,36 +20,13 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Core, Place, at_node, for_reading, is_plain, is_reader, on_handle};
+use super::calls::{Place, at_node, for_reading, is_plain, is_reader, on_handle};
 use super::convert;
-use super::lending::Lending;
-use super::negotiate::{Wishes, negotiate};
-use super::polls::Polls;
-use super::pool::Pool;
+use super::negotiate::negotiate;
+pub use super::parts::Adapter;
 use super::reply;
-use super::stats::{Op, Stats};
+use super::stats::Op;
 use crate::vfs::{Layer, SetAttr};
-
-/// A layer as fuser's file system.
-pub struct Adapter<L: Layer + ?Sized> {
-    core: Arc<Core<L>>,
-    polls: Arc<Polls>,
-    lending: Arc<Lending>,
-    wishes: Wishes,
-}
-
-impl<L: Layer + ?Sized + 'static> Adapter<L> {
-    pub(super) fn new(
-        layer: Arc<L>,
-        stats: Arc<Stats>,
-        pool: Pool,
-        polls: Arc<Polls>,
-        wishes: Wishes,
-    ) -> Self {
-        let core = Arc::new(Core::new(layer, stats, pool));
-        Adapter { core, polls, lending: Arc::default(), wishes }
-    }
-}
 
 impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
