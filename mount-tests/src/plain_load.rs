@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ const WORKS: &[Work] = &[
     Work { name: "list and stat 1000", times: 2, once: list_and_stat },
     Work { name: "rename", times: 100, once: rename },
     Work { name: "save by rename", times: 50, once: save },
-    Work { name: "read 1 MiB", times: 20, once: |dir, _| read(&dir.join("big")) },
-    Work { name: "write 1 MiB", times: 20, once: write_big },
+    Work { name: "open, 50 reads of 1 MiB", times: 2, once: read_big },
+    Work { name: "open, 50 writes of 1 MiB", times: 2, once: write_big },
 ];
 
 fn create(dir: &Path, i: usize) -> io::Result<()> {
@@ -61,7 +62,7 @@ fn list_and_stat(dir: &Path, _: usize) -> io::Result<()> {
 }
 
 fn rename(dir: &Path, i: usize) -> io::Result<()> {
-    let (from, to) = if i % 2 == 0 { ("one", "two") } else { ("two", "one") };
+    let (from, to) = if i.is_multiple_of(2) { ("one", "two") } else { ("two", "one") };
     fs::rename(dir.join(from), dir.join(to))
 }
 
@@ -71,8 +72,14 @@ fn save(dir: &Path, i: usize) -> io::Result<()> {
     fs::rename(temporary, dir.join("saved"))
 }
 
+fn read_big(dir: &Path, _: usize) -> io::Result<()> {
+    let (file, mut buf) = (File::open(dir.join("big"))?, vec![0; 1 << 20]);
+    (0..50).try_for_each(|_| file.read_exact_at(&mut buf, 0))
+}
+
 fn write_big(dir: &Path, _: usize) -> io::Result<()> {
-    OpenOptions::new().write(true).open(dir.join("big"))?.write_all(&[9; 1 << 20])
+    let (file, buf) = (OpenOptions::new().write(true).open(dir.join("big"))?, vec![9; 1 << 20]);
+    (0..50).try_for_each(|_| file.write_all_at(&buf, 0))
 }
 
 fn prepare(dir: &Path) -> io::Result<()> {
