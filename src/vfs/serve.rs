@@ -34,8 +34,11 @@ impl Layer for Tree {
             Place::Ruled(Fits::Free) => Err(Error::NotFound),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
-                let managed_soon = place != Place::Plain && entry.attr.kind != FileType::Directory;
-                if parent == ROOT || managed_soon || self.files.is_fresh(parent, name) {
+                // A directory's name is never a document's: most paths begin with one.
+                let file = entry.attr.kind != FileType::Directory;
+                if (file && (parent == ROOT || place != Place::Plain))
+                    || self.files.is_fresh(parent, name)
+                {
                     entry.entry_ttl = Duration::ZERO;
                 }
                 let mut entry = self.owned_looked_up(who, parent, name, entry)?;
