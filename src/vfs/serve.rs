@@ -367,7 +367,7 @@ impl Layer for Tree {
     }
 
     fn statfs(&self, who: &Caller, node: Node) -> Result<StatFs> {
-        let plain = node >= FIRST_PLAIN && !own_dir::is_own(node);
+        let plain = matches!(self.fixed(node), Ok(Fixed::Plain));
         self.plain.statfs(who, if plain { node } else { ROOT })
     }
 

@@ -422,7 +422,7 @@ impl Tree {
         }
         self.plain.remove(from.parent, from.name)?;
         if attr.nlink == 1 {
-            self.files.numbers.keep(file, attr.ino);
+            self.files.numbers.keep(file, self.files.numbers.apart(attr.ino));
         }
         Ok(())
     }
