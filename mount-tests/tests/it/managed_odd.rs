@@ -105,3 +105,28 @@ fn a_store_whose_mount_is_taken_away_by_force_is_tidy() {
     eventually("nothing is left", || (!it.store().join(".instancefs-swap").exists()).then_some(()));
     drop(p);
 }
+
+#[test]
+fn files_of_a_directory_that_is_renamed_are_managed_at_once() {
+    let it = Instance::with(&[("keep.txt", "")]);
+    let event = r#"{"mission": "a", "run_at": "2026-12-01T09:00"}"#;
+    it.sh(&format!(
+        "mkdir d e; echo '{event}' > e/a.json; echo a > d/a.md; cat d/a.md e/a.json; \
+                    mv d journal; mv e events; echo b >> journal/a.md; echo '[1]' > events/a.json; \
+                    ls events/a.json.refused"
+    ));
+    assert_eq!(it.read("events/a.json"), format!("{event}\n"));
+    let log = it
+        .outside()
+        .instancefs(&["-C", &it.store().display().to_string(), "log", "journal/a.md"])
+        .ok();
+    assert!(log.contains("by bash"), "{log}");
+    // And plain again when it goes back.
+    it.sh("mv events e; echo '[1]' > e/a.json; mv journal d; echo c >> d/a.md");
+    assert_eq!(it.read("e/a.json"), "[1]\n");
+    assert_eq!(it.read("d/a.md"), "a\nb\nc\n");
+    assert_eq!(it.sh("find . -name '*.refused*'"), "./e/a.json.refused\n");
+    // Nothing is removed from a queue by who has not read it.
+    it.sh("mv d journal; truncate -s 0 journal/a.md");
+    assert_eq!(it.read("journal/a.md"), "a\nb\nc\n");
+}
