@@ -241,7 +241,12 @@ impl Tree {
             log::warn!("{held}: {e}");
             return self.plain.remove(parent, name);
         }
-        if let Err(e) = self.names.adopt_ino(view, attr.ino) {
+        // What the file has shown; its own number may be the former one of a managed file.
+        let number = self.files.numbers.apart(attr.ino);
+        if number != attr.ino {
+            self.files.numbers.taken(number);
+        }
+        if let Err(e) = self.names.adopt_ino(view, number) {
             log::warn!("{}: its number could not be recorded: {e}", view.name());
         }
         Ok(())

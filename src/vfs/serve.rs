@@ -77,6 +77,9 @@ impl Layer for Tree {
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
+                    if set.fh.is_none() {
+                        self.still_plain(who, node)?;
+                    }
                     self.owned_setattr(who, node, set)?;
                 }
                 if set.size.is_some() || self.plain.written_directly(node) {
@@ -190,6 +193,7 @@ impl Layer for Tree {
             Fixed::Link(_) => Err(Error::Invalid),
             Fixed::Own => self.own_open(node, flags),
             Fixed::Plain => {
+                self.still_plain(who, node)?;
                 self.owned_open(who, node, flags)?;
                 let opened = self.plain.open(who, node, flags)?;
                 self.plain_opened(who, node, flags);
@@ -367,7 +371,7 @@ impl Layer for Tree {
     }
 
     fn statfs(&self, who: &Caller, node: Node) -> Result<StatFs> {
-        let plain = node >= FIRST_PLAIN && !own_dir::is_own(node);
+        let plain = matches!(self.fixed(node), Ok(Fixed::Plain));
         self.plain.statfs(who, if plain { node } else { ROOT })
     }
 

@@ -22,6 +22,7 @@ impl Tree {
     ) -> Entry {
         let attr = self.file_shown(file, real);
         self.files.looked_up(file, parent, name, attr);
+        self.docs.notice(file);
         Entry {
             node: node_of(file),
             generation: 0,

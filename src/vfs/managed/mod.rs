@@ -24,7 +24,7 @@ mod numbers;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -40,6 +40,9 @@ use crate::store::StoreError;
 const NODES: Node = 1 << 61;
 /// Saves and renames of so many files can be under way at once.
 const TURNS: usize = 64;
+/// The kernel may believe for so long, in nanoseconds, that the files below a directory that was
+/// renamed are what they were; longer than it is told to believe names of plain files.
+const BELIEVED: i64 = 3_000_000_000;
 /// A name being renamed is remembered until it is looked up again; so many at once.
 const FRESH: usize = 1024;
 
@@ -77,6 +80,8 @@ pub struct Files {
     fresh_count: AtomicUsize,
     /// Plain nodes of files that were renamed away, the oldest first.
     away: Mutex<VecDeque<Node>>,
+    /// When a directory was last renamed, in nanoseconds.
+    moved_at: AtomicI64,
 }
 
 /// What a name that fits a rule is.
@@ -104,6 +109,7 @@ impl Files {
             fresh: Mutex::default(),
             fresh_count: AtomicUsize::new(0),
             away: Mutex::default(),
+            moved_at: AtomicI64::new(i64::MIN),
         })
     }
 
