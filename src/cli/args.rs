@@ -78,6 +78,8 @@ pub enum Command {
     Wait(Wait),
     /// Print every revision when it is made
     Watch(Watch),
+    /// List the missions with their numbers
+    Missions(super::missions::Missions),
     /// Read and change the config
     Config(super::config::Config),
     /// Show or set how much history is kept

@@ -19,6 +19,7 @@ mod init;
 mod kinds;
 mod lock;
 mod log;
+mod missions;
 mod mount;
 mod output;
 mod restore;
@@ -75,6 +76,7 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Check(args) => check::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
+        Command::Missions(args) => missions::run(args, instance),
         Command::Config(args) => config::run(args, instance),
         Command::Retention(args) => retention::run(args, instance),
         Command::Sessions(args) => sessions::run(args, instance),

@@ -244,6 +244,8 @@ fn end(
     if let Err(e) = instance.documents.managed.settle() {
         log::warn!("managed files: {e}");
     }
+    // Whoever still has a file open through the mount keeps all of this alive.
+    instance.documents.managed.leave();
     if let Err(e) = instance.documents.maintain() {
         log::warn!("housekeeping: {e}");
     }

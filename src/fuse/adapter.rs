@@ -1,7 +1,7 @@
 //! fuser's `Filesystem` on a [`Layer`]: decode, call, reply. Nothing else.
 //!
 //! What may take long runs in the pool: whatever waits for the disk (fsync, and for plain files
-//! flush and rename), and what can commit a save, in order within a handle. Opening, reading,
+//! rename in the root), and what can commit a save, in order within a handle. Opening, reading,
 //! writing and flushing documents are quick as a rule, so up to half of the event loops do that
 //! themselves. The rest runs in the event loops. Handles and nodes of plain files are known by their numbers
 //! ([`plain::HANDLE_LIMIT`], [`plain::FIRST_NODE`]).
@@ -20,36 +20,13 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Core, Place, at_node, for_reading, is_plain, is_reader, on_handle};
+use super::calls::{Place, at_node, for_reading, is_plain, is_reader, on_handle};
 use super::convert;
-use super::lending::Lending;
-use super::negotiate::{Wishes, negotiate};
-use super::polls::Polls;
-use super::pool::Pool;
+use super::negotiate::negotiate;
+pub use super::parts::Adapter;
 use super::reply;
-use super::stats::{Op, Stats};
+use super::stats::Op;
 use crate::vfs::{Layer, SetAttr};
-
-/// A layer as fuser's file system.
-pub struct Adapter<L: Layer + ?Sized> {
-    core: Arc<Core<L>>,
-    polls: Arc<Polls>,
-    lending: Arc<Lending>,
-    wishes: Wishes,
-}
-
-impl<L: Layer + ?Sized + 'static> Adapter<L> {
-    pub(super) fn new(
-        layer: Arc<L>,
-        stats: Arc<Stats>,
-        pool: Pool,
-        polls: Arc<Polls>,
-        wishes: Wishes,
-    ) -> Self {
-        let core = Arc::new(Core::new(layer, stats, pool));
-        Adapter { core, polls, lending: Arc::default(), wishes }
-    }
-}
 
 impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> io::Result<()> {
@@ -183,7 +160,10 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let (name, newname) = (name.to_owned(), newname.to_owned());
         let how = convert::renaming(flags);
         let work = move |l: &L| l.rename(&who, parent.0, &name, newparent.0, &newname, how);
-        self.core.run(Place::Pool, Op::Rename, work, reply::empty(reply));
+        // Below the root a rename hardly ever commits.
+        let quick = [parent, newparent].map(at_node) == [Place::Here; 2];
+        let place = if quick { Place::Mostly } else { Place::Pool };
+        self.core.run(place, Op::Rename, work, reply::empty(reply));
     }
 
     fn link(
@@ -291,8 +271,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         let who = convert::caller(req);
         let work = move |l: &L| l.flush(&who, ino.0, fh.0);
         // Sent after the answers to the handle's writes, so it needs no place behind them.
-        let place = if is_plain(fh) { Place::After(fh.0) } else { Place::Mostly };
-        self.core.run(place, Op::Flush, work, reply::empty(reply));
+        self.core.run(Place::Mostly, Op::Flush, work, reply::empty(reply));
     }
 
     fn release(

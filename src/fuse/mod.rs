@@ -12,6 +12,7 @@ mod lending;
 mod mount;
 mod negotiate;
 mod notify;
+mod parts;
 mod polls;
 mod pool;
 mod reply;

@@ -30,6 +30,9 @@ impl Documents for Both {
             _ => self.live.cached(doc),
         }
     }
+    fn notice(&self, file: FileId) {
+        self.managed.notice(file);
+    }
     fn waits(&self, doc: DocId) -> bool {
         doc.file().is_none() && self.live.waits(doc)
     }

@@ -373,8 +373,15 @@ impl Tree {
         failed: Failed,
     ) -> Error {
         let again = state.kept.take();
-        state.kept =
-            self.keep_refused(h.view(), text, &failed.refusal, &saver.actor, again.as_deref());
+        // What is tried again and again fails for one reason, which has been told.
+        let told = failed.refusal.reason == Reason::Store
+            && again.as_ref().is_some_and(|name| self.rescue.has(self.root(), name, text));
+        state.kept = match told {
+            true => again,
+            false => {
+                self.keep_refused(h.view(), text, &failed.refusal, &saver.actor, again.as_deref())
+            }
+        };
         if failed.refusal.reason != Reason::Store {
             state.refused = Some(*failed.refusal);
         }

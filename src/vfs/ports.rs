@@ -50,6 +50,9 @@ pub trait Documents: Send + Sync {
         text: &[u8],
         rev: Rev,
     ) -> std::result::Result<Arc<Version>, SaveError>;
+    /// Somebody has looked at the name of a managed file and may watch it: changes behind the mount
+    /// are told from now on, also if nobody reads it.
+    fn notice(&self, _file: crate::model::FileId) {}
     /// The managed files that have a history, by path, also those that are gone.
     fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
         Ok(Vec::new())

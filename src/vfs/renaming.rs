@@ -241,7 +241,12 @@ impl Tree {
             log::warn!("{held}: {e}");
             return self.plain.remove(parent, name);
         }
-        if let Err(e) = self.names.adopt_ino(view, attr.ino) {
+        // What the file has shown; its own number may be the former one of a managed file.
+        let number = self.files.numbers.apart(attr.ino);
+        if number != attr.ino {
+            self.files.numbers.taken(number);
+        }
+        if let Err(e) = self.names.adopt_ino(view, number) {
             log::warn!("{}: its number could not be recorded: {e}", view.name());
         }
         Ok(())
@@ -383,7 +388,10 @@ impl Tree {
         }
         let verdict = self.seen.resolve(renamer, None::<Looks>, None, view, &file.text);
         let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
+        // Of a document everything is kept that such a writer does not name; of a text it would be
+        // there twice.
         if verdict.seen.is_none()
+            && view.doc().file().is_some()
             && let Some((of, version)) = began_as
             && *of == view
             && marks::Marks::of(view.doc(), &file.text).keep_any(version, view)

@@ -65,6 +65,14 @@ impl Rescue {
         Ok(name)
     }
 
+    /// Whether the file still holds just this text.
+    pub fn has(&self, root: BorrowedFd<'_>, name: &str, text: &[u8]) -> bool {
+        let hash = hash(text);
+        let kept = self.kept.lock();
+        let file = kept.iter().find(|k| k.name == name && k.text == hash);
+        file.is_some_and(|k| stamp(root, name) == Some(k.stamp))
+    }
+
     /// A good save of the document: the `.refused` files that the same program caused go.
     pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
         let mut kept = self.kept.lock();
@@ -141,6 +149,7 @@ fn write_new(
     content: &[u8],
     uid: u32,
 ) -> std::io::Result<String> {
+    let name = &reachable(root, name);
     let (dir, _) = place(root, name)?;
     for number in 1..=NUMBERS {
         let name = match number {
@@ -171,6 +180,20 @@ fn write_new(
         return Ok(name);
     }
     Err(rustix::io::Errno::EXIST.into())
+}
+
+/// The path, without those last directories that are not there (any more).
+fn reachable(root: BorrowedFd<'_>, path: &str) -> String {
+    let mut path = path.to_owned();
+    while let Some((dir, name)) = path.rsplit_once('/')
+        && place(root, &path).is_err()
+    {
+        path = match dir.rsplit_once('/') {
+            Some((above, _)) => format!("{above}/{name}"),
+            None => name.to_owned(),
+        };
+    }
+    path
 }
 
 /// The path with a last name that leaves room for a number.

@@ -34,8 +34,11 @@ impl Layer for Tree {
             Place::Ruled(Fits::Free) => Err(Error::NotFound),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
-                let managed_soon = place != Place::Plain && entry.attr.kind != FileType::Directory;
-                if parent == ROOT || managed_soon || self.files.is_fresh(parent, name) {
+                // A directory's name is never a document's: most paths begin with one.
+                let file = entry.attr.kind != FileType::Directory;
+                if (file && (parent == ROOT || place != Place::Plain))
+                    || self.files.is_fresh(parent, name)
+                {
                     entry.entry_ttl = Duration::ZERO;
                 }
                 let mut entry = self.owned_looked_up(who, parent, name, entry)?;
@@ -74,6 +77,9 @@ impl Layer for Tree {
             Fixed::Link(_) | Fixed::Own => Err(Error::NotPermitted),
             Fixed::Plain => {
                 if set.size.is_some() {
+                    if set.fh.is_none() {
+                        self.still_plain(who, node)?;
+                    }
                     self.owned_setattr(who, node, set)?;
                 }
                 if set.size.is_some() || self.plain.written_directly(node) {
@@ -187,6 +193,7 @@ impl Layer for Tree {
             Fixed::Link(_) => Err(Error::Invalid),
             Fixed::Own => self.own_open(who, node, flags),
             Fixed::Plain => {
+                self.still_plain(who, node)?;
                 self.owned_open(who, node, flags)?;
                 let opened = self.plain.open(who, node, flags)?;
                 self.plain_opened(who, node, flags);
@@ -360,7 +367,7 @@ impl Layer for Tree {
     }
 
     fn statfs(&self, who: &Caller, node: Node) -> Result<StatFs> {
-        let plain = node >= FIRST_PLAIN && !own_dir::is_own(node);
+        let plain = matches!(self.fixed(node), Ok(Fixed::Plain));
         self.plain.statfs(who, if plain { node } else { ROOT })
     }
 

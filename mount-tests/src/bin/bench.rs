@@ -1,7 +1,9 @@
 //! What the mount costs: the same work through the mount, on the disk done safely, in plain
 //! SQLite, and through a FUSE file system that does nothing.
 //!
-//! usage: bench [--write] [--seconds S] [--sizes 10,1000,100000]
+//! usage: bench [--write] [--plain] [--seconds S] [--sizes 10,1000,100000]
+//!
+//! `--plain`: only the part about plain files.
 //!
 //! The parties take turns, so that a busy moment hits all of them; a ratio is the median of the
 //! ratios of turns that were next to each other. Nothing is fsynced anywhere: a save is
@@ -14,21 +16,27 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mount_tests::{Builder, Instance, floor, told};
+use mount_tests::{Builder, Instance, floor, plain_load, told};
+
+/// Where the part about plain files begins in docs/BENCHMARKS.md; it is the last one.
+const PLAIN: &str = "## Plain files\n";
 
 struct Settings {
     write: bool,
+    plain: bool,
     seconds: f64,
     sizes: Vec<usize>,
 }
 
 fn settings() -> Result<Settings, String> {
-    let mut all = Settings { write: false, seconds: 1.0, sizes: vec![10, 1_000, 100_000] };
+    let mut all =
+        Settings { write: false, plain: false, seconds: 1.0, sizes: vec![10, 1_000, 100_000] };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--write" => all.write = true,
+            "--plain" => all.plain = true,
             "--seconds" => all.seconds = value()?.parse().map_err(|e| format!("{arg}: {e}"))?,
             "--sizes" => {
                 all.sizes = value()?
@@ -44,6 +52,16 @@ fn settings() -> Result<Settings, String> {
 
 fn main() -> Result<(), String> {
     let settings = settings()?;
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/BENCHMARKS.md");
+    if settings.plain {
+        let part = plain_part(settings.seconds)?;
+        if settings.write {
+            let text = fs::read_to_string(&page).map_err(|e| e.to_string())?;
+            let before = text.split(PLAIN).next().unwrap_or_default().trim_end();
+            fs::write(&page, format!("{before}\n\n{part}")).map_err(|e| e.to_string())?;
+        }
+        return Ok(());
+    }
     let mut table = String::from(
         "| missions | work | mount | disk | mount/disk | SQLite | mount/SQLite | floor | mount/floor |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|\n",
@@ -69,15 +87,30 @@ fn main() -> Result<(), String> {
     let _ = writeln!(rest, "| 1 | event after an insert with SQLite, median | {middle:.1} ms |");
     let _ = writeln!(rest, "| 1 | the same, nine of ten | {late:.1} ms |");
     print!("\n{rest}");
+    let part = plain_part(settings.seconds)?;
     if settings.write {
-        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/BENCHMARKS.md");
-        let text = page_of(&table, &rest);
+        let text = format!("{}\n{part}", page_of(&table, &rest));
         fs::write(&page, text).map_err(|e| format!("{}: {e}", page.display()))?;
     }
     Ok(())
 }
 
-/// The text of docs/BENCHMARKS.md.
+/// The part about plain files.
+fn plain_part(seconds: f64) -> Result<String, String> {
+    let table = plain_load::table(seconds).map_err(|e| e.to_string())?;
+    print!("{table}");
+    Ok(format!(
+        "{PLAIN}\n\
+         {}\n\n\
+         Microseconds per operation, medians; a ratio is the median of the ratios of neighbouring\n\
+         turns. **mount**: mounted by root, so the kernel reads and writes itself. **without\n\
+         passthrough**: the same with `--no-passthrough`. **bindfs**: Debian's, with its defaults.\n\n\
+         {table}",
+        machine(),
+    ))
+}
+
+/// The text of docs/BENCHMARKS.md without that part.
 fn page_of(table: &str, rest: &str) -> String {
     format!(
         "# Benchmarks\n\n\

@@ -201,3 +201,59 @@ fn ids_of_rows_that_nobody_touches_stay() {
     assert!(after.iter().any(|(id, t)| *id == third && t.starts_with("3rd")), "{after:?}");
     assert!(after.contains(&(900, "sql".to_owned())));
 }
+
+/// The program, told of the store: it works with and without a mount.
+fn command(it: &Instance, args: &[&str]) -> mount_tests::Ran {
+    let store = it.store();
+    let all: Vec<&str> =
+        ["-C", store.to_str().expect("UTF-8")].iter().chain(args).copied().collect();
+    it.outside().instancefs(&all)
+}
+
+/// Text and number of every mission, by the command.
+fn numbers(it: &Instance) -> std::collections::BTreeMap<String, u64> {
+    let all = command(it, &["missions", "--json"]).ok();
+    let each = all.lines().map(|line| {
+        let mission: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let text = mission["text"].as_str().expect("text").to_owned();
+        (text, mission["number"].as_u64().expect("number"))
+    });
+    each.collect()
+}
+
+#[test]
+fn numbers_stay_whatever_is_replaced_moved_or_edited_and_are_never_used_again() {
+    let it = Instance::with(&[("missions.md", TWO)]);
+    let before = numbers(&it);
+    assert_eq!(before.len(), 2, "{before:?}");
+    let mut holder = holder(&it);
+    // All rows anew, with other ids; then an edit, a move, a removal and an addition.
+    holder.run("rows = koan.missions('.')\nkoan.replace_all('.', rows)\nkoan.replace_all('.', rows)\nkoan.export('.')");
+    lets_go(&mut holder);
+    assert_eq!(numbers(&it), before);
+    it.edit("missions.md", "- one\n", "- one, more of it\n");
+    it.edit(
+        "missions.md",
+        "- two\n\n## In Progress\n\n## Done\n",
+        "\n## In Progress\n\n## Done\n- two\n",
+    );
+    it.append("missions.md", "- three");
+    let after = numbers(&it);
+    assert_eq!((after["one, more of it"], after["two"]), (before["one"], before["two"]));
+    let three = after["three"];
+    assert!(before.values().all(|n| *n < three), "{after:?}");
+    it.edit("missions.md", "- three\n", "");
+    it.append("missions.md", "- four");
+    assert!(numbers(&it)["four"] > three, "never used again");
+    it.kill_daemon();
+    it.mount();
+    let again = numbers(&it);
+    assert_eq!((again["one, more of it"], again["two"]), (before["one"], before["two"]));
+    // One by its number, and as it was.
+    let shown = command(&it, &["missions", &format!("#{}", before["two"])]).ok();
+    assert_eq!(shown.split_whitespace().skip(1).collect::<Vec<_>>(), ["done", "two"]);
+    it.unmount();
+    assert_eq!(numbers(&it), again, "without a mount");
+    let gone = command(&it, &["missions", &three.to_string()]).failed();
+    assert!(gone.stderr.contains(&format!("no such mission: #{three}")), "{}", gone.stderr);
+}

@@ -20,6 +20,7 @@ mod leaving;
 mod lock;
 mod managed;
 mod managed_history;
+mod managed_odd;
 mod managed_queue;
 mod merge;
 mod names;

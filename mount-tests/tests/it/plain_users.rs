@@ -56,7 +56,8 @@ fn an_ordinary_user_mounts_uses_and_unmounts() {
             dd if=/dev/zero of=big bs=1M count=5 status=none; stat -c %s big; rm big'
         user ./instancefs unmount mnt
         cat store/d/f
-        user ls -A mnt | wc -l"#,
+        user ls -A mnt | wc -l
+        trap - EXIT"#,
     );
     assert_eq!(out.ok(), "1\ntext\n65534:65534\n5242880\ntext\n0\n");
 }

@@ -89,6 +89,8 @@ pub trait Disk: Send + Sync {
     fn is_dirty(&self) -> bool;
     /// Makes what was replaced before this call survive power loss (R8).
     fn sync(&self) -> Result<(), StoreError>;
+    /// Nothing will be replaced for now: what was needed for it goes.
+    fn tidy(&self) {}
 }
 
 /// A file that was replaced, while the old one is still there. Dropped, it is brought back.

@@ -20,6 +20,31 @@ pub struct BlamedLine {
     pub text: Vec<u8>,
 }
 
+/// The plan of going back to `wanted` (`None`: there was no such file), a text of revision `rev`:
+/// refused when it would not be that text, byte for byte.
+pub(in crate::documents) fn restored(
+    plan: Plan,
+    view: View,
+    wanted: Option<&[u8]>,
+    rev: Rev,
+) -> Result<Plan, Refusal> {
+    let same = match (plan.next.view(view), wanted) {
+        (Some(got), Some(wanted)) => got.len() == wanted.len() as u64 && got.equals(wanted),
+        (got, wanted) => got.is_none() && wanted.is_none(),
+    };
+    if !same {
+        let what = format!("revision {rev} cannot be brought back byte for byte");
+        return Err(Refusal::new(Reason::Merged, what)
+            .hint("take its text with `instancefs show` and save what you need of it"));
+    }
+    let summary = match plan.summary.as_str() {
+        "" => format!("restored from {rev}"),
+        what => format!("restored from {rev}: {what}"),
+    };
+    // The restorer has seen everything that is there.
+    Ok(Plan { believed: plan.next.clone(), summary, ..plan })
+}
+
 impl Live {
     /// Makes the text under `view` what it was in `old`, byte for byte, as one more revision.
     /// What was changed since then, also by others at the very moment, is undone by it and
@@ -41,18 +66,7 @@ impl Live {
         let wanted = old.view(view).ok_or_else(missing)?;
         self.change(view.doc(), actor, |current, cx| {
             let plan = kind.restore(view, &old.state, current, cx)?;
-            let got = plan.next.view(view);
-            if !got.is_some_and(|got| got.len() == wanted.len() && got.equals(&wanted.to_vec())) {
-                let what = format!("revision {} cannot be brought back byte for byte", old.rev);
-                return Err(Refusal::new(Reason::Merged, what)
-                    .hint("take its text with `instancefs show` and save what you need of it"));
-            }
-            let summary = match plan.summary.as_str() {
-                "" => format!("restored from {}", old.rev),
-                what => format!("restored from {}: {what}", old.rev),
-            };
-            // The restorer has seen everything that is there.
-            Ok(Plan { believed: plan.next.clone(), summary, ..plan })
+            restored(plan, view, Some(&wanted.to_vec()), old.rev)
         })
     }
 

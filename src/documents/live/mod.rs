@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::absent::Absent;
 pub use self::history::BlamedLine;
+pub(in crate::documents) use self::history::restored;
 use self::slot::{PLACES, Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
 use crate::model::{Actor, Clock, DocId, FileId, Overlap, Refusal, Rev, View};

@@ -204,6 +204,10 @@ impl Disk for StoreDisk {
         Ok(done.map(|swap| Box::new(swap) as Box<dyn Swap>))
     }
 
+    fn tidy(&self) {
+        self.place.lock().take();
+    }
+
     fn is_dirty(&self) -> bool {
         !self.dirty.lock().is_empty()
     }

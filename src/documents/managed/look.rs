@@ -74,6 +74,20 @@ impl ManagedFiles {
         })
     }
 
+    /// The name was looked at. From now on changes of the file are told, although nothing of it was
+    /// shown; it is not read.
+    pub fn notice(&self, file: FileId) {
+        let slot = self.slot(file);
+        let Some(mut inner) = slot.inner.try_lock() else { return };
+        if inner.known || inner.noticed {
+            return;
+        }
+        match self.disk.print(file) {
+            Ok(print) => (inner.print, inner.noticed) = (print, true),
+            Err(e) => log::debug!("{}: {e}", file.path()),
+        }
+    }
+
     /// Makes `inner` what the file is now, and answers with its version.
     pub(super) fn look(
         &self,
@@ -101,6 +115,9 @@ impl ManagedFiles {
             None => texts.state(text.as_deref()),
         };
         let now = self.clock.now();
+        // Nobody knows what was there before, only that it was another file or another time.
+        let moved =
+            (inner.known || inner.noticed) && !same_text(inner.print.as_ref(), print.as_ref());
         let before = inner.version.take();
         let unchanged = match &before {
             Some(before) => holds(file, before, text.as_deref()),
@@ -115,6 +132,7 @@ impl ManagedFiles {
             return Ok(version);
         }
         let state = state(before.as_ref());
+        let number = inner.rev;
         let found = self.place(slot, inner, texts, before.as_ref(), &state, now, record);
         let version = inner.version_of(file, state);
         inner.version = Some(Arc::clone(&version));
@@ -126,6 +144,13 @@ impl ManagedFiles {
                 before: before.rev,
             });
             self.remember(before);
+        } else if moved {
+            news.push(Published {
+                version: Arc::clone(&version),
+                actor: found.unwrap_or_else(stranger),
+                doc: DocId::File(file),
+                before: number,
+            });
         }
         Ok(version)
     }
@@ -242,6 +267,16 @@ impl Inner {
 fn holds(file: FileId, version: &Version, text: Option<&[u8]>) -> bool {
     match (version.view(View::File(file)), text) {
         (Some(content), Some(text)) => content.equals(text),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Whether the two are prints of one text, as far as prints can tell: `ctime` moves with mode and
+/// owner too.
+fn same_text(a: Option<&Print>, b: Option<&Print>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => (a.dev, a.ino, a.size, a.mtime) == (b.dev, b.ino, b.size, b.mtime),
         (None, None) => true,
         _ => false,
     }

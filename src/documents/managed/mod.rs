@@ -106,6 +106,11 @@ impl ManagedFiles {
         self.store.sync()
     }
 
+    /// To be called when no more saves will come: leaves nothing of ours among the files.
+    pub fn leave(&self) {
+        self.disk.tidy();
+    }
+
     /// Something was committed that may not survive power loss yet.
     pub fn is_dirty(&self) -> bool {
         self.disk.is_dirty()

@@ -8,7 +8,7 @@ use super::gate::Cause;
 use super::slot::{Inner, Notes, Slot};
 use super::{ManagedFiles, Published};
 use crate::documents::files::Swap;
-use crate::documents::live::{Checked, SaveError, SaveRequest, Saved};
+use crate::documents::live::{Checked, SaveError, SaveRequest, Saved, restored};
 use crate::documents::{Content, Context, Plan, Save, State, Version, Written};
 use crate::model::{Actor, DocId, FileId, Reason, Refusal, Rev, View};
 use crate::store::{Gate, StoreError, Wait};
@@ -96,21 +96,7 @@ impl ManagedFiles {
                 rows: None,
             };
             let plan = self.document(file).plan(&save, cx)?;
-            let same = match (plan.next.view(view), &wanted) {
-                (Some(got), Some(wanted)) => got.equals(wanted),
-                (got, wanted) => got.is_none() && wanted.is_none(),
-            };
-            if !same {
-                let what = format!("revision {} cannot be brought back byte for byte", old.rev);
-                return Err(Refusal::new(Reason::Merged, what)
-                    .hint("take its text with `instancefs show` and save what you need of it"));
-            }
-            let summary = match plan.summary.as_str() {
-                "" => format!("restored from {}", old.rev),
-                what => format!("restored from {}: {what}", old.rev),
-            };
-            // The restorer has seen everything that is there.
-            Ok(Plan { believed: plan.next.clone(), summary, ..plan })
+            restored(plan, view, wanted.as_deref(), old.rev)
         };
         let base = Some(self.current(file)?.rev);
         let cause = Cause { actor, base, stale: false };

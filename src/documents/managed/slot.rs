@@ -24,6 +24,8 @@ pub(super) struct Slot {
 pub(super) struct Inner {
     /// It was looked at: `rev`, `mtime`, `print` and `recorded` hold.
     pub(super) known: bool,
+    /// Nobody has read it, but its name was looked at, and then it was as `print` says.
+    pub(super) noticed: bool,
     /// The current version; `None`: not looked at yet, or let go to save memory.
     pub(super) version: Option<Arc<Version>>,
     /// Its number. Within one slot it only grows, and stands for one content.

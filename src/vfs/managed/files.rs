@@ -20,11 +20,13 @@ impl Tree {
         name: &OsStr,
         real: &Attr,
     ) -> Entry {
-        self.files.looked_up(file, parent, name);
+        let attr = self.file_shown(file, real);
+        self.files.looked_up(file, parent, name, attr);
+        self.docs.notice(file);
         Entry {
             node: node_of(file),
             generation: 0,
-            attr: self.file_shown(file, real),
+            attr,
             attr_ttl: Duration::ZERO,
             entry_ttl: Duration::ZERO,
         }
@@ -46,6 +48,12 @@ impl Tree {
             };
             let open = handles.first().cloned();
             let open = open.or_else(|| self.handles.read().values().find(by_node).cloned());
+            if open.is_none()
+                && let Some(told) = self.files.told(file)
+            {
+                // It goes between a lookup and what the kernel does next.
+                return Ok(Attr { nlink: 0, ..told });
+            }
             return file_gone(view, open.as_deref());
         }
         let real = real?;

@@ -24,7 +24,7 @@ mod numbers;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -40,6 +40,9 @@ use crate::store::StoreError;
 const NODES: Node = 1 << 61;
 /// Saves and renames of so many files can be under way at once.
 const TURNS: usize = 64;
+/// The kernel may believe for so long, in nanoseconds, that the files below a directory that was
+/// renamed are what they were; longer than it is told to believe names of plain files.
+const BELIEVED: i64 = 3_000_000_000;
 /// A name being renamed is remembered until it is looked up again; so many at once.
 const FRESH: usize = 1024;
 
@@ -58,6 +61,8 @@ pub(super) fn file_of(node: Node) -> Option<FileId> {
 struct Spot {
     parent: Node,
     name: OsString,
+    /// What it was told then.
+    attr: Attr,
     /// The kernel's references.
     refs: u64,
     /// Where the file was moved, until the name is looked up again.
@@ -75,6 +80,8 @@ pub struct Files {
     fresh_count: AtomicUsize,
     /// Plain nodes of files that were renamed away, the oldest first.
     away: Mutex<VecDeque<Node>>,
+    /// When a directory was last renamed, in nanoseconds.
+    moved_at: AtomicI64,
 }
 
 /// What a name that fits a rule is.
@@ -102,6 +109,7 @@ impl Files {
             fresh: Mutex::default(),
             fresh_count: AtomicUsize::new(0),
             away: Mutex::default(),
+            moved_at: AtomicI64::new(i64::MIN),
         })
     }
 
@@ -131,21 +139,13 @@ impl Files {
         away.drain(..over).collect()
     }
 
-    /// The kernel has been told of the file here.
-    fn looked_up(&self, file: FileId, parent: Node, name: &OsStr) {
+    /// The kernel has been told of the file here, with these attributes.
+    fn looked_up(&self, file: FileId, parent: Node, name: &OsStr, attr: Attr) {
         let mut spots = self.spots.lock();
-        let spot = spots.entry(file).or_insert_with(|| Spot {
-            parent,
-            name: name.to_owned(),
-            refs: 0,
-            moved: None,
-        });
+        let name = name.to_owned();
+        let spot = spots.entry(file).or_insert(Spot { parent, name, attr, refs: 0, moved: None });
         spot.refs += 1;
-        spot.moved = None;
-        spot.parent = parent;
-        if spot.name != name {
-            spot.name = name.to_owned();
-        }
+        (spot.parent, spot.attr, spot.moved) = (parent, attr, None);
     }
 
     /// The file that has this one's node: it, or what it was moved to since the kernel looked.
@@ -172,6 +172,11 @@ impl Files {
                 spots.remove(&file);
             }
         }
+    }
+
+    /// What the kernel was told of the file.
+    fn told(&self, file: FileId) -> Option<Attr> {
+        self.spots.lock().get(&file).map(|s| s.attr)
     }
 
     fn spot(&self, file: FileId) -> Option<(Node, OsString)> {

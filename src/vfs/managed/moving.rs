@@ -6,11 +6,12 @@
 //! moves as it is.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::documents::{Version, Written};
 use crate::model::{DocId, FileId, View};
 use crate::vfs::handle::DocHandle;
-use crate::vfs::layer::{Caller, Error, FileType, Renaming, Result};
+use crate::vfs::layer::{Caller, Error, FileType, Node, Renaming, Result};
 use crate::vfs::processes::Process;
 use crate::vfs::renaming::At;
 use crate::vfs::seen::{Look, Verdict};
@@ -375,11 +376,18 @@ impl Tree {
     /// After a rename of something that is neither document nor managed file: if it was a directory,
     /// the managed files below have new paths.
     pub(in crate::vfs) fn follow_directory(&self, from: At<'_>, to: At<'_>, how: Renaming) {
+        let is_directory = |at: At<'_>| {
+            self.plain.attr_of(at.parent, at.name).is_ok_and(|a| a.kind == FileType::Directory)
+        };
+        let exchanged = how == Renaming::Exchange;
+        if !is_directory(to) && !(exchanged && is_directory(from)) {
+            return;
+        }
+        self.files.moved_at.store(self.now().0, Ordering::Release);
         let (Some(old), Some(new)) = (self.path_at(from), self.path_at(to)) else { return };
         let under = |path: &str, top: &str| {
             path.strip_prefix(top).is_some_and(|rest| rest.starts_with('/'))
         };
-        let exchanged = how == Renaming::Exchange;
         let fits = |path: &str| under(path, &old) || (exchanged && under(path, &new));
         let mut files = self.files.numbers.files(fits);
         files.extend(self.seen.files(fits));
@@ -397,6 +405,25 @@ impl Tree {
         if !moves.is_empty() {
             self.files_moved(&moves, true);
         }
+    }
+
+    /// Fails when the plain file is a managed one by now, because a directory above it was renamed:
+    /// `ESTALE` makes the kernel look its name up again.
+    pub(in crate::vfs) fn still_plain(&self, who: &Caller, node: Node) -> Result<()> {
+        let moved = self.files.moved_at.load(Ordering::Acquire);
+        if moved == i64::MIN || self.now().0.saturating_sub(moved) > super::BELIEVED {
+            return Ok(());
+        }
+        let path = self.directory_path(node);
+        let Some((parent, name)) = path.as_deref().and_then(|p| p.rsplit_once('/')) else {
+            return Ok(());
+        };
+        let kept = super::is_kept_text(name);
+        let ruled = self.files.rules.as_ref().and_then(|r| r.kind(&format!("{parent}/{name}")));
+        if kept || ruled.is_none() || !self.manageable(&self.plain.getattr(who, node, None)?.0) {
+            return Ok(());
+        }
+        Err(Error::Os(rustix::io::Errno::STALE))
     }
 
     /// The path of a name below the root, if it is UTF-8.
@@ -422,7 +449,7 @@ impl Tree {
         }
         self.plain.remove(from.parent, from.name)?;
         if attr.nlink == 1 {
-            self.files.numbers.keep(file, attr.ino);
+            self.files.numbers.keep(file, self.files.numbers.apart(attr.ino));
         }
         Ok(())
     }

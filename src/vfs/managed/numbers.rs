@@ -2,8 +2,8 @@
 //!
 //! A save replaces the store's file, and the replacement has another inode number. So from the
 //! first save on the number is on record by path, and the file goes on under it. The store may
-//! give the number that has become free to any new file; that one is shown under another
-//! number, so that no two files show the same at the same time.
+//! give the number that has become free to any new file, again and again; that one is shown under
+//! a number of its own, so that no two files show the same at the same time.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,8 +16,11 @@ use crate::store::StoreError;
 use crate::vfs::layer::Attr;
 use crate::vfs::ports::{KeptName, Memory};
 
-/// Set in the number of a plain file whose own number a managed file has.
-const APART: u64 = 1 << 62;
+/// Makes another number for a file whose own number another one has. Programs that keep numbers
+/// as floating point (Node) can still tell it from others.
+const APART: u64 = 1 << 52;
+/// What is set in those that are made up, because that one is in use too.
+const MADE_UP: u64 = APART | 1 << 51;
 
 #[derive(Default)]
 struct Kept {
@@ -25,6 +28,37 @@ struct Kept {
     of: HashMap<&'static str, u64>,
     /// Every number that some name has or had since the start.
     used: HashSet<u64>,
+    /// What is shown in place of a used number of the store. Not in force any more once it is
+    /// used itself.
+    instead: HashMap<u64, u64>,
+    /// The last one made up.
+    last: u64,
+}
+
+impl Kept {
+    fn use_up(&mut self, ino: u64) {
+        self.used.insert(ino);
+        if ino & MADE_UP == MADE_UP {
+            self.last = self.last.max(ino & !MADE_UP);
+        }
+    }
+
+    /// What is shown of the file that has the number `real` in the store.
+    fn apart(&mut self, real: u64) -> u64 {
+        if !self.used.contains(&real) {
+            return real;
+        }
+        if let Some(ino) = self.instead.get(&real).filter(|ino| !self.used.contains(*ino)) {
+            return *ino;
+        }
+        let mut ino = real ^ APART;
+        while self.used.contains(&ino) {
+            self.last += 1;
+            ino = MADE_UP | self.last;
+        }
+        self.instead.insert(real, ino);
+        ino
+    }
 }
 
 /// The numbers on record.
@@ -42,9 +76,9 @@ impl Numbers {
             if name.ino == 0 {
                 continue;
             }
+            kept.use_up(name.ino);
             if let View::File(file) = name.view {
                 kept.of.insert(file.path(), name.ino);
-                kept.used.insert(name.ino);
             }
         }
         let any = AtomicBool::new(!kept.used.is_empty());
@@ -69,22 +103,20 @@ impl Numbers {
         self.any.load(Ordering::Acquire)
     }
 
-    /// What a plain file with this number shows.
+    /// What a file shows that has none on record, and this one in the store.
     pub fn apart(&self, real: u64) -> u64 {
         match self.any() && self.kept.read().used.contains(&real) {
-            true => real | APART,
+            true => self.kept.write().apart(real),
             false => real,
         }
     }
 
     /// What a name in a directory shows: `path` is that of a regular file.
     pub fn listed(&self, path: &str, real: u64) -> u64 {
-        let kept = self.kept.read();
-        match kept.of.get(path) {
-            Some(ino) => *ino,
-            None if kept.used.contains(&real) => real | APART,
-            None => real,
+        if let Some(ino) = self.kept.read().of.get(path) {
+            return *ino;
         }
+        self.apart(real)
     }
 
     /// The same of all attributes. An open file that has no name any more keeps its own.
@@ -101,7 +133,7 @@ impl Numbers {
             if kept.of.insert(file.path(), ino) == Some(ino) {
                 return;
             }
-            kept.used.insert(ino);
+            kept.use_up(ino);
             self.any.store(true, Ordering::Release);
         }
         self.record(file, ino);
@@ -109,7 +141,7 @@ impl Numbers {
 
     /// The number is that of a name that is no managed file's.
     pub fn taken(&self, ino: u64) {
-        self.kept.write().used.insert(ino);
+        self.kept.write().use_up(ino);
         self.any.store(true, Ordering::Release);
     }
 

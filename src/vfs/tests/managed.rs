@@ -607,6 +607,7 @@ fn a_file_that_goes_between_lookup_and_open_is_looked_up_again_or_appended_to() 
         let opened = w.tree.open(&p.who(), node, flags);
         assert!(matches!(opened, Err(Error::Os(rustix::io::Errno::STALE))), "{flags}");
     }
+    assert_eq!(w.tree.getattr(&p.who(), node, None).unwrap().0.nlink, 0, "asked before an open");
     let opened = w.tree.open(&p.who(), node, WR | APPEND).unwrap();
     w.tree.getattr(&p.who(), node, None).unwrap();
     w.tree.write(&p.who(), node, opened.fh, 0, b"2\n", WR | APPEND).unwrap();
