@@ -443,6 +443,44 @@ d.execute(\"create table sessions(id text primary key, working_dir text not null
 }
 
 #[test]
+fn values_that_a_row_must_have_and_its_source_lacks_are_no_reason_to_leave_it_out() {
+    let place = with(
+        "import os
+os.makedirs('from')
+a = connect('from/sessions.sqlite')
+a.execute('create table sessions(id text primary key, working_dir text, status text, payload text, created_at integer, updated_at integer, turn_owner text)')
+a.execute(\"insert into sessions values('s1',null,'running',null,1,null,'o'), ('s2',null,'failed',null,null,7,null), ('s3','/w',null,'{}',1,2,null)\")
+b = connect('from/tasks.sqlite')
+b.execute('create table tasks(id text primary key, session_id text, user_message text, status text, origin text, attempts integer, created_at integer)')
+b.execute(\"insert into tasks values('t1','s1','m','pending',null,null,null), ('t2','s1',null,'pending','cli',2,5)\")
+c = connect('from/memory.sqlite')
+c.execute('create table memories(id integer primary key, content text, created_at integer)')
+c.execute(\"insert into memories values(4,'n',null), (5,null,3)\")
+c.execute('create table profile_facts(id integer primary key, key text, value text, pinned integer, valid_from integer, superseded_by integer, created_at integer, updated_at integer)')
+c.execute(\"insert into profile_facts values(1,'city','Ulm',null,null,null,3,4)\")",
+    );
+    let done = report(&import(&place, &["--json"]));
+    assert_eq!(all(&done), [(2, 1), (1, 1), (1, 1), (1, 0)], "{done}");
+    let warnings = done["warnings"].to_string();
+    for left_out in ["sessions s3: left out", "tasks t2: left out", "notes (none): left out"] {
+        assert!(warnings.contains(left_out), "{warnings}");
+    }
+    let db = open(&place, "sessions.sqlite");
+    let row = "select id || working_dir || status || created_at || updated_at from sessions";
+    assert_eq!(texts(&db, row), ["s1cancelled11", "s2failed77"]);
+    let error = "select coalesce(payload ->> 'lastError', payload) from sessions";
+    assert!(texts(&db, error)[0].contains("interrupted") && texts(&db, error)[1] == "{}");
+    let row = "select origin || attempts || max_attempts || (created_at > 1e12) from tasks";
+    assert_eq!(texts(&open(&place, "tasks.sqlite"), row), ["import011"]);
+    let db = open(&place, "memory.sqlite");
+    let row = "select content || source || (created_at > 1e12) from memories";
+    assert_eq!(texts(&db, row), ["nimport1"]);
+    let row = "select value || pinned || valid_from || created_at || updated_at from profile_facts";
+    assert_eq!(texts(&db, row), ["Ulm1334"]);
+    assert_eq!(all(&report(&import(&place, &["--json"]))), [(0, 3), (0, 2), (0, 2), (0, 1)]);
+}
+
+#[test]
 fn one_bad_part_does_not_stop_the_others() {
     // A newer schema, a file that is no database, a table of another shape.
     let newer = "a, b, c = make('from'); b.execute(\"update schema_meta set value='99'\")";

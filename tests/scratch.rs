@@ -111,7 +111,8 @@ fn leftovers_of_killed_owners_are_reaped_and_those_of_live_ones_are_not() {
     assert_eq!(lines, gone);
     assert_eq!(entries(&place.path("base")), [name(&alive)]);
 
-    assert_eq!(scratch(&place, "base", &["rm", alive.dir.to_str().unwrap()]).code, 0);
+    let completed = format!("{}/", alive.dir.display());
+    assert_eq!(scratch(&place, "base", &["rm", &completed]).code, 0);
     assert_eq!(entries(&place.path("base")), [""; 0]);
     assert_eq!(scratch(&place, "base", &["rm", alive.dir.to_str().unwrap()]).code, 1);
 }

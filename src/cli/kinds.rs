@@ -10,6 +10,7 @@ use super::output::{line, raw};
 use super::target::Target;
 use crate::daemon::DaemonError;
 use crate::documents::files::{Class, Origin, Rule, RuleSet, SIZE_LIMIT, StoreRules};
+use crate::foreign::Part;
 
 /// Arguments of `kinds`.
 #[derive(Debug, Args)]
@@ -134,6 +135,9 @@ impl Answer {
         let meta = match std::fs::symlink_metadata(store.join(below)) {
             Ok(meta) => meta,
             Err(e) if missing(&e) => {
+                if let Some(rows) = rows(store, below) {
+                    return Ok(rows);
+                }
                 return Ok(Answer { why: by_name.why + "; no such file yet", ..by_name });
             }
             Err(e) => return Err(e),
@@ -173,6 +177,16 @@ impl Answer {
             None => line(&format!("{path}: {}: {}", self.what, self.why)),
         }
     }
+}
+
+/// What is shown there of a database's rows, where the store has nothing of that name.
+fn rows(store: &Path, below: &Path) -> Option<Answer> {
+    let top = below.components().next()?;
+    let part = Part::ALL.into_iter().find(|part| top.as_os_str() == part.shown_as())?;
+    let (database, own) = (part.database().file_name(), store.join(top));
+    let free = own.symlink_metadata().is_err_and(|e| missing(&e));
+    let shown = free && store.join(database).metadata().is_ok_and(|m| m.is_file() && m.len() > 0);
+    shown.then(|| Answer::new("view", format!("read-only, from rows of {database}")))
 }
 
 fn missing(e: &std::io::Error) -> bool {
@@ -280,6 +294,16 @@ mod tests {
         assert_eq!(answer("missions.lock").0, "lock");
         assert_eq!(answer("scheduler.lock").0, "lease");
         assert_eq!(answer("hooks/x.py").0, "plain");
+        assert_eq!(answer("profile.json").0, "managed");
+        std::fs::write(at("memory.sqlite"), "rows").unwrap();
+        for name in ["profile.json", "notes", "notes/1.md"] {
+            let why = "read-only, from rows of memory.sqlite".to_owned();
+            assert_eq!(answer(name), ("view", None, why));
+        }
+        assert_eq!(answer("sessions/a.json").0, "plain");
+        std::fs::write(at("profile.json"), "{}").unwrap();
+        std::fs::create_dir(at("notes")).unwrap();
+        assert_eq!((answer("profile.json").0, answer("notes/1.md").0), ("managed", "plain"));
         let odd = Path::new(std::ffi::OsStr::from_bytes(b"memory/\xff.md"));
         assert!(Answer::of(dir.path(), odd, &rules).unwrap().why.contains("UTF-8"));
     }

@@ -113,6 +113,12 @@ fn print(status: &Value) {
             files["in_memory"], files["with_history"]
         ));
     }
+    let living = |name: &str| status[name].as_u64().unwrap_or(0);
+    let (leases, sessions) = (living("leases"), living("sessions"));
+    if leases + sessions > 0 {
+        let many = |n: u64, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+        line(&format!("live        {}, {}", many(leases, "lease"), many(sessions, "session")));
+    }
     if status["waiting_rows"] == true {
         line("waiting     rows wait for missions.lock, which another program holds");
     }

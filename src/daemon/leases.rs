@@ -28,7 +28,7 @@ use crate::store::{Options, OwnedRow, Store, Wait};
 use crate::vfs::owned::content::{self, Found};
 use crate::vfs::owned::judge::{Verdict, judge_surely};
 use crate::vfs::owned::owner::{Here, Owner};
-use crate::vfs::owned::{FileId, Kind, Names, TOKEN_XATTR};
+use crate::vfs::owned::{FileId, Kind, Living, Names, TOKEN_XATTR};
 
 /// How long a daemon may take to say that it serves the store.
 const STARTING: Duration = Duration::from_secs(10);
@@ -232,6 +232,25 @@ impl Desk {
             }
         }
         Ok(held)
+    }
+
+    /// How many leases are held and how many sessions are live. Removes nothing.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn living(&self) -> Result<Living> {
+        let kept = self.store.owned()?;
+        let live = |marker: &PathBuf| {
+            let (kind, found) = (self.names.kind(marker)?, self.found(marker)?);
+            let kept = kept.iter().find(|k| k.path == *marker);
+            let verdict = judge_surely(kind, &found, kept, &self.here);
+            matches!(verdict, Verdict::Owned { .. }).then_some(())
+        };
+        let markers = self.named(|kind| kind != Kind::Lease);
+        Ok(Living {
+            leases: self.leases()?.len(),
+            markers: markers.iter().filter_map(live).count(),
+        })
     }
 
     /// Paths in the store whose names are of this kind.

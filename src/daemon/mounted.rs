@@ -84,6 +84,7 @@ impl Mounted {
             store: settings.store.clone(),
             documents: Arc::downgrade(&instance.documents),
             mount: Arc::downgrade(&mount),
+            owned: Arc::downgrade(&owned),
             running,
         });
         let writer = Arc::clone(&reporter);
@@ -146,6 +147,7 @@ struct Reporter {
     store: PathBuf,
     documents: Weak<Both>,
     mount: Weak<Mount>,
+    owned: Weak<Owned>,
     running: Running,
 }
 
@@ -156,7 +158,8 @@ impl Reporter {
         };
         let mut operations = operations(&mount);
         operations["documents"] = json!(tree);
-        status::describe(&self.store, &all, Some(&self.running), operations)
+        let living = self.owned.upgrade().map(|owned| owned.living()).unwrap_or_default();
+        status::describe(&self.store, &all, Some(&self.running), operations, living)
     }
 
     fn status_json(&self, tree: &Status) -> Vec<u8> {
@@ -212,6 +215,7 @@ fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> 
     };
     let mut options = Options::new(settings.store.clone());
     options.owned = names_of(&instance.rules);
+    options.read_only = settings.read_only;
     let owned = {
         // Commands that take leases without a mount are waited for.
         let _guard = Guard::take(&settings.store)?;

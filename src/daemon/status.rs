@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::Result;
 use super::instance::Instance;
+use super::leases::Desk;
 use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
 use crate::documents::managed::ManagedFiles;
@@ -14,6 +15,7 @@ use crate::documents::settings::Settings;
 use crate::model::{DocId, Rev};
 use crate::store::{RefusalRow, Revision, Store};
 use crate::vfs::both::Both;
+use crate::vfs::owned::Living;
 
 /// Refusals, overlaps and stale saves that are listed, newest first.
 const LISTED: usize = 10;
@@ -34,12 +36,13 @@ pub struct Running {
 }
 
 /// Describes an instance. `running`: the daemon, when it is the one that asks; `operations`:
-/// what it counts.
+/// what it counts; `living`: the leases and sessions of now.
 pub fn describe(
     dir: &Path,
     all: &Both,
     running: Option<&Running>,
     operations: Value,
+    living: Living,
 ) -> Result<Value> {
     let live = &all.live;
     let store = live.store();
@@ -69,6 +72,8 @@ pub fn describe(
         "managed_files": managed(&all.managed)?,
         "refusals": { "count": store.refusal_count()?, "last": last },
         "waiting_rows": waiting,
+        "leases": living.leases,
+        "sessions": living.markers,
         "overlaps": listed(&|r| !r.overlaps.is_empty()),
         "stale_saves": listed(&|r| r.stale),
         "operations": operations,
@@ -97,7 +102,8 @@ fn managed(files: &ManagedFiles) -> Result<Value> {
 /// The same of a store that no daemon serves, without changing it.
 pub fn describe_idle(dir: &Path) -> Result<Value> {
     let instance = Instance::look(dir)?;
-    describe(dir, &instance.documents, None, Value::Null)
+    let living = Desk::look(dir)?.living()?;
+    describe(dir, &instance.documents, None, Value::Null, living)
 }
 
 fn document(live: &Live, store: &Store, doc: DocId) -> Result<Value> {

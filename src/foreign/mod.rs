@@ -72,6 +72,14 @@ impl Part {
         }
     }
 
+    /// The name in the root of a mount under which its rows are shown.
+    pub fn shown_as(self) -> &'static str {
+        match self {
+            Part::Profile => "profile.json",
+            other => other.name(),
+        }
+    }
+
     /// The database that holds it.
     pub fn database(self) -> Database {
         match self {

@@ -16,8 +16,17 @@ use super::{Database, ForeignError};
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// A row must have a value for it, and nothing supplies one: `NOT NULL` without a default.
-    pub required: bool,
+    /// A row must have a value for it.
+    pub not_null: bool,
+    /// The value that it has by default, in SQL.
+    pub default: Option<String>,
+}
+
+impl Column {
+    /// A row must have a value for it, and nothing supplies one.
+    pub fn required(&self) -> bool {
+        self.not_null && self.default.is_none()
+    }
 }
 
 /// The newest schema version of a database that is known here.
@@ -71,10 +80,12 @@ pub fn check_version(conn: &Connection, path: &Path, database: Database) -> Resu
 pub fn columns(conn: &Connection, path: &Path, table: &str) -> Result<Vec<Column>> {
     let failed = sql(path);
     let mut select = conn
-        .prepare("SELECT name, \"notnull\" = 1 AND dflt_value IS NULL AND pk = 0 FROM pragma_table_info(?1)")
+        .prepare("SELECT name, \"notnull\" = 1 AND pk = 0, dflt_value FROM pragma_table_info(?1)")
         .map_err(&failed)?;
     let rows = select
-        .query_map([table], |r| Ok(Column { name: r.get(0)?, required: r.get(1)? }))
+        .query_map([table], |r| {
+            Ok(Column { name: r.get(0)?, not_null: r.get(1)?, default: r.get(2)? })
+        })
         .map_err(&failed)?;
     rows.collect::<std::result::Result<_, _>>().map_err(&failed)
 }

@@ -2,7 +2,8 @@
 //!
 //! Every read is a new statement, so it sees what is committed at that moment. A connection is
 //! opened with the right to write, because only such a one tidies up when it is the last that
-//! leaves (a `-wal` stays behind otherwise), but changes nothing (`query_only`). It is closed when
+//! leaves (a `-wal` stays behind otherwise), but changes nothing (`query_only`). A reader that is
+//! read-only does not even take a `-wal` into its database: it tidies up only an empty one. It is closed when
 //! it has not been used for a while, and when the file is another one than it was.
 
 use std::os::unix::fs::MetadataExt;
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, Row, Statement};
 
@@ -20,6 +22,7 @@ use crate::model::Stamp;
 /// How long a reader waits: it answers a request. Readers wait only while a database is locked as
 /// a whole.
 const PATIENCE: Duration = Duration::from_millis(200);
+const NO_CHECKPOINT: DbConfig = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
 
 /// What a row is known by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,6 +64,7 @@ pub struct Reader {
 struct File {
     database: Database,
     path: PathBuf,
+    read_only: bool,
     open: Mutex<Option<Open>>,
 }
 
@@ -69,14 +73,30 @@ struct Open {
     /// Device and inode.
     file: (u64, u64),
     used: bool,
+    /// The `-wal` that is not to be taken into the database at the close unless it is empty.
+    keep: Option<PathBuf>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(wal) = &self.keep
+            && wal.metadata().is_ok_and(|m| m.len() == 0)
+        {
+            if let Err(e) = self.conn.set_db_config(NO_CHECKPOINT, false) {
+                log::debug!("{}: stays: {e}", wal.display());
+            }
+        }
+    }
 }
 
 impl Reader {
-    /// A reader of the databases in this directory. Nothing is opened yet.
-    pub fn new(store: &Path) -> Reader {
+    /// A reader of the databases in this directory. Nothing is opened yet. `read_only`: the
+    /// databases stay as they are, byte by byte.
+    pub fn new(store: &Path, read_only: bool) -> Reader {
         let files = Database::ALL.map(|database| File {
             database,
             path: store.join(database.file_name()),
+            read_only,
             open: Mutex::default(),
         });
         Reader { files }
@@ -228,7 +248,11 @@ impl File {
             **open = None;
             log::debug!("{} is read for a view", self.database.file_name());
             let conn = connect(&self.path).map_err(sql(&self.path))?;
-            **open = Some(Open { conn, file, used: true });
+            let keep = self.read_only.then(|| snapshot::beside(&self.path, "-wal"));
+            if keep.is_some() {
+                conn.set_db_config(NO_CHECKPOINT, true).map_err(sql(&self.path))?;
+            }
+            **open = Some(Open { conn, file, used: true, keep });
         }
         Ok(open.as_mut().map(|open| {
             open.used = true;

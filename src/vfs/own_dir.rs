@@ -4,10 +4,12 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::layer::{Attr, DirEntry, Entry, Error, FileType, Node, Opened, Result};
+use super::layer::{Attr, Caller, DirEntry, Entry, Error, Fh, FileType, Node, Opened, Result};
 use super::past::{self, Past};
+use super::processes::ProcId;
 use super::tables;
 use super::tree::{ROOT, Tree};
+use crate::model::Stamp;
 
 /// `.instancefs`.
 pub const DIR: Node = 64;
@@ -32,6 +34,25 @@ history/missions.md/000012.md is missions.md as it was in revision 12. `instance
 says who made it, and `instancefs restore missions.md@12` goes back to it. Managed files
 are there by their path: history/memory/notes.md/000013.md.
 ";
+
+/// A text that somebody has open.
+pub(super) struct OpenText {
+    node: Node,
+    opener: Option<ProcId>,
+    text: Arc<[u8]>,
+    at: Progress,
+}
+
+/// How far an open text has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// Not at all: it is still the version that its opener was last told the size of.
+    Unread,
+    /// It stays as it is.
+    Read,
+    /// To its end: the next read moves to the current version.
+    Ended,
+}
 
 /// Whether the node belongs to the directory, or to the views of rows, which are as read-only.
 pub fn is_own(node: Node) -> bool {
@@ -63,7 +84,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn own_attr(&self, node: Node) -> Result<Attr> {
+    fn own_attr(&self, node: Node) -> Result<Attr> {
         let (size, time, kind) = match Past::of(node) {
             Some(past) => {
                 let (size, time) = self.past_size(past)?;
@@ -76,6 +97,41 @@ impl Tree {
             None if node == DIR => (0, None, FileType::Directory),
             None => (self.own_text(node)?.len() as u64, None, FileType::Regular),
         };
+        Ok(self.own_attr_of(node, kind, size, time))
+    }
+
+    /// What `stat` shows. A process with a handle that has not read yet will read what it is
+    /// told the size of here; what has gone while it is open is as it was.
+    pub(super) fn own_getattr(&self, who: &Caller, node: Node) -> Result<Attr> {
+        let open = self.texts.lock().values().any(|open| open.node == node);
+        if !open {
+            return self.own_attr(node);
+        }
+        let caller = self.process(who).map(|process| process.id);
+        let told = self.own_attr(node).and_then(|attr| Ok((attr, self.own_text(node)?)));
+        let mut texts = self.texts.lock();
+        let mut open = texts.values_mut().filter(|open| open.node == node);
+        match told {
+            Ok((mut attr, text)) => {
+                attr.size = text.len() as u64;
+                attr.blocks = attr.size.div_ceil(512);
+                let text: Arc<[u8]> = Arc::from(text);
+                open.filter(|o| o.at == Progress::Unread && caller.is_some() && o.opener == caller)
+                    .for_each(|o| o.text = Arc::clone(&text));
+                Ok(attr)
+            }
+            Err(Error::NotFound) => {
+                let left = open.next().ok_or(Error::NotFound)?;
+                let mut attr =
+                    self.own_attr_of(node, FileType::Regular, left.text.len() as u64, None);
+                attr.nlink = 0;
+                Ok(attr)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    fn own_attr_of(&self, node: Node, kind: FileType, size: u64, time: Option<Stamp>) -> Attr {
         let dir = kind == FileType::Directory;
         let now = time.unwrap_or_else(|| self.now());
         let attr = Attr {
@@ -97,7 +153,7 @@ impl Tree {
             rdev: 0,
             blksize: 4096,
         };
-        Ok(if tables::is_table(node) { self.view_access(node, attr) } else { attr })
+        if tables::is_table(node) { self.view_access(node, attr) } else { attr }
     }
 
     pub(super) fn own_entry(&self, node: Node) -> Result<Entry> {
@@ -123,14 +179,42 @@ impl Tree {
         self.own_entry(found.ok_or(Error::NotFound)?.1)
     }
 
-    pub(super) fn own_open(&self, node: Node, flags: i32) -> Result<Opened> {
+    pub(super) fn own_open(&self, who: &Caller, node: Node, flags: i32) -> Result<Opened> {
         if flags & libc::O_ACCMODE != libc::O_RDONLY {
             return Err(Error::ReadOnly);
         }
         let text = self.own_text(node)?;
+        let opener = self.process(who).map(|process| process.id);
+        let open = OpenText { node, opener, text: Arc::from(text), at: Progress::Unread };
         let fh = self.new_fh();
-        self.texts.lock().insert(fh, Arc::from(text));
+        self.texts.lock().insert(fh, open);
         Ok(Opened { fh, direct_io: true, keep_cache: false, cache_dir: false })
+    }
+
+    /// Reads one version until its end, then the current one (R1). What has gone meanwhile is
+    /// read as it was.
+    pub(super) fn own_read(&self, node: Node, fh: Fh, offset: u64, size: u32) -> Result<Vec<u8>> {
+        let ended = {
+            let texts = self.texts.lock();
+            texts.get(&fh).ok_or(Error::BadHandle)?.at == Progress::Ended
+        };
+        let newer: Option<Arc<[u8]>> = match ended {
+            true => match self.own_text(node) {
+                Ok(text) => Some(Arc::from(text)),
+                Err(Error::NotFound) => None,
+                Err(e) => return Err(e),
+            },
+            false => None,
+        };
+        let mut texts = self.texts.lock();
+        let open = texts.get_mut(&fh).ok_or(Error::BadHandle)?;
+        if let Some(newer) = newer {
+            open.text = newer;
+        }
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(open.text.len());
+        let to = from.saturating_add(size as usize).min(open.text.len());
+        open.at = if from == to && size > 0 { Progress::Ended } else { Progress::Read };
+        Ok(open.text[from..to].to_vec())
     }
 
     pub(super) fn own_entries(&self) -> Vec<DirEntry> {

@@ -61,7 +61,7 @@ impl Layer for Tree {
         match self.fixed(node)? {
             Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
             Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
-            Fixed::Own => Ok((self.own_attr(node)?, Duration::ZERO)),
+            Fixed::Own => Ok((self.own_getattr(who, node)?, Duration::ZERO)),
             Fixed::Plain => {
                 let (mut attr, ttl) =
                     self.plain.getattr(who, node, fh.filter(|fh| !is_own(*fh)))?;
@@ -191,7 +191,7 @@ impl Layer for Tree {
         match self.fixed(node)? {
             Fixed::Document(view) => self.doc_open(who, view, flags, false),
             Fixed::Link(_) => Err(Error::Invalid),
-            Fixed::Own => self.own_open(node, flags),
+            Fixed::Own => self.own_open(who, node, flags),
             Fixed::Plain => {
                 self.still_plain(who, node)?;
                 self.owned_open(who, node, flags)?;
@@ -234,11 +234,7 @@ impl Layer for Tree {
     fn read(&self, who: &Caller, node: Node, fh: Fh, offset: u64, size: u32) -> Result<Vec<u8>> {
         match self.fixed(node)? {
             Fixed::Document(_) => self.doc_read(who, &*self.handle(fh)?, offset, size),
-            Fixed::Own => {
-                let text = self.texts.lock().get(&fh).cloned().ok_or(Error::BadHandle)?;
-                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
-                Ok(text[from..from.saturating_add(size as usize).min(text.len())].to_vec())
-            }
+            Fixed::Own => self.own_read(node, fh, offset, size),
             Fixed::Link(_) => Err(Error::BadHandle),
             Fixed::Plain => {
                 self.plain_read(who, node, offset);

@@ -58,6 +58,8 @@ pub struct Options {
     pub size_limit: u64,
     /// The names of markers and leases.
     pub owned: OwnedNames,
+    /// Nothing is changed: not even databases of other programs are tidied up.
+    pub read_only: bool,
     /// Owner of the documents until somebody changes it.
     pub uid: u32,
     /// Group of the documents until somebody changes it.
@@ -69,7 +71,14 @@ impl Options {
     pub fn new(store: PathBuf) -> Options {
         let uid = rustix::process::geteuid().as_raw();
         let gid = rustix::process::getegid().as_raw();
-        Options { store, size_limit: 64 << 20, owned: OwnedNames::default(), uid, gid }
+        Options {
+            store,
+            size_limit: 64 << 20,
+            owned: OwnedNames::default(),
+            read_only: false,
+            uid,
+            gid,
+        }
     }
 }
 
@@ -110,7 +119,7 @@ pub struct Tree {
     pub(super) rescue: Rescue,
     pub(super) report: Report,
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
-    pub(super) texts: Mutex<HashMap<Fh, Arc<[u8]>>>,
+    pub(super) texts: Mutex<HashMap<Fh, super::own_dir::OpenText>>,
     pub(super) past_sizes: super::past::Sizes,
     pub(super) tables: super::tables::Tables,
     pub(super) dirs: Mutex<HashMap<Fh, super::listing::Listing>>,
@@ -168,7 +177,7 @@ impl Tree {
             procs: parts.processes,
             memory: parts.memory,
             clock: parts.clock,
-            tables: super::tables::Tables::new(&options.store),
+            tables: super::tables::Tables::new(&options.store, options.read_only),
             options,
             names,
             absences: Absences::default(),

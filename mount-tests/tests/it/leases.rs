@@ -373,3 +373,28 @@ fn nobody_sees_a_lock_after_the_end_of_its_owner() {
     let patient = it.outside().limit(std::time::Duration::from_secs(110));
     assert_eq!(patient.run("python3", &args).ok(), "800 rounds\n");
 }
+
+#[test]
+fn status_counts_leases_and_sessions_with_and_without_a_mount() {
+    let mut it = Instance::fresh();
+    let counts = |it: &Instance| {
+        let status = it.status();
+        (status["leases"].clone(), status["sessions"].clone())
+    };
+    assert_eq!(counts(&it), (0.into(), 0.into()));
+    it.sh("mkdir sessions.live && echo x > sessions.live/README && echo x > telegram.lock");
+    let mut owner = holder(&it, "scheduler.lock", "PID");
+    owner.run("put(f'sessions.live/{os.getpid()}', str(os.getpid()))");
+    let other = holder(&it, "discord.lock", "");
+    assert_eq!(counts(&it), (2.into(), 1.into()));
+    let shown: serde_json::Value =
+        serde_json::from_str(&it.read(".instancefs/status.json")).expect("JSON");
+    assert_eq!((shown["leases"].as_u64(), shown["sessions"].as_u64()), (Some(2), Some(1)));
+    it.unmount();
+    assert_eq!(counts(&it), (2.into(), 1.into()));
+    owner.kill();
+    assert_eq!(counts(&it), (1.into(), 0.into()));
+    it.mount();
+    assert_eq!(counts(&it), (1.into(), 0.into()));
+    drop(other);
+}

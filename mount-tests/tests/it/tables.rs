@@ -140,6 +140,29 @@ fn rows_are_read_only_files_that_show_what_is_committed() {
 }
 
 #[test]
+fn an_open_row_is_read_whole_however_it_changes() {
+    let it = Instance::fresh();
+    let mut p = it.python();
+    p.run(MAKE);
+    p.run("b = tasks('tasks.sqlite')\ndef say(n): b.execute('update tasks set user_message=?', ('x' * n,))");
+    p.run("import json");
+    for n in [1, 500, 20] {
+        p.run("fd = os.open('tasks/t1.json', os.O_RDONLY)");
+        p.run(&format!("say({n}); size = os.fstat(fd).st_size; say(7)"));
+        p.run("text = os.read(fd, size); assert len(text) == size");
+        let length = p.int("len(json.loads(text)['user_message'])");
+        assert_eq!(length, n);
+        p.run("assert os.read(fd, 9) == b''; os.close(fd)");
+    }
+    // As `tail -f` does: to the end, and again when there is a new version.
+    p.run("fd = os.open('tasks/t1.json', os.O_RDONLY); os.read(fd, 1 << 20); os.read(fd, 1)");
+    p.run("say(33); text = os.pread(fd, 1 << 20, 0)");
+    assert_eq!(p.int("len(json.loads(text)['user_message'])"), 33);
+    p.run("b.execute('delete from tasks'); assert os.pread(fd, 1 << 20, 0) == text");
+    assert_eq!(p.int("os.fstat(fd).st_nlink"), 0);
+}
+
+#[test]
 fn ids_may_be_anything() {
     let it = Instance::fresh();
     python(

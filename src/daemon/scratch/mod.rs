@@ -180,9 +180,13 @@ impl Base {
             let reason = format!("no scratch directory in {}", self.path.display());
             in_the_way(given, &reason)
         };
-        let bytes = given.as_os_str().as_bytes();
+        let mut bytes = given.as_os_str().as_bytes();
+        // As shells complete the name of a directory.
+        while let [rest @ .., b'/'] = bytes {
+            bytes = rest;
+        }
         let name = match bytes.iter().rposition(|b| *b == b'/') {
-            None => given.as_os_str(),
+            None => OsStr::from_bytes(bytes),
             Some(at) => {
                 let parent = Path::new(OsStr::from_bytes(&bytes[..at.max(1)]));
                 let ours = rustix::fs::fstat(&self.dir).map_err(io(&self.path, "cannot read"))?;

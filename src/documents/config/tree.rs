@@ -234,7 +234,7 @@ pub(super) fn read(form: Form, text: &str) -> Result<Doc, Refusal> {
     if !matches!(doc.root.kind, Kind::Map(_)) {
         return Err(Refusal::new(
             Reason::Invalid,
-            format!("the top level is a {}, not an object with keys", doc.value.type_name()),
+            format!("the top level is of type {}, not an object with keys", doc.value.type_name()),
         )
         .at_line(doc.root.line)
         .hint(match form {

@@ -24,6 +24,14 @@ const NOTE: [&str; 7] =
     ["content", "created_at", "updated_at", "source", "session_id", "working_dir", "tags"];
 const FACT: [&str; 7] =
     ["key", "value", "pinned", "keywords", "valid_from", "created_at", "updated_at"];
+/// Values, in SQL, of columns that say nothing about what a row is for.
+const INSTEAD: [(Part, &str, &str); 5] = [
+    (Part::Sessions, "working_dir", "''"),
+    (Part::Sessions, "payload", "'{}'"),
+    (Part::Tasks, "origin", "'import'"),
+    (Part::Tasks, "max_attempts", "1"),
+    (Part::Notes, "source", "'import'"),
+];
 /// Rows between two words about the progress.
 const STEP: u64 = 500;
 /// Rows that are named one by one when something is wrong with them.
@@ -76,11 +84,10 @@ fn names(conn: &Connection, path: &Path, part: Part) -> Result<Vec<String>> {
 /// Which column comes from where.
 struct Plan {
     part: Part,
-    /// Columns that both sides have.
+    /// Columns that both sides have. Their values are the parameters of the insertion.
     carried: Vec<String>,
-    /// Columns that only the target has and that need a value: the column of the source that
-    /// stands in, by its place in `carried`, else the time of now.
-    filled: Vec<(String, Option<usize>)>,
+    /// What is inserted, in SQL: column and value.
+    inserted: Vec<(String, String)>,
 }
 
 impl Plan {
@@ -111,23 +118,34 @@ impl Plan {
         if !carried.iter().any(|c| c == key) {
             return Err(unusable(from, format!("{} has no column {key}", part.table())));
         }
-        let mut filled = Vec::new();
-        for column in ours.iter().filter(|c| c.required && !carried.contains(&c.name)) {
-            let instead: &[&str] = match column.name.as_str() {
-                "created_at" | "valid_from" => &["created_at", "valid_from", "updated_at"],
-                "updated_at" => &["updated_at", "created_at", "valid_from"],
-                other => {
+        let now = SystemClock.now().0 / 1_000_000;
+        let mut inserted = Vec::new();
+        for column in &ours {
+            let own = carried.iter().position(|c| *c == column.name);
+            if own.is_none() && !column.required() {
+                continue;
+            }
+            let mut values: Vec<String> =
+                own.map(|at| format!("?{}", at + 1)).into_iter().collect();
+            // A row that has no value there is as one of a source that has no such column.
+            if column.not_null && column.name != key {
+                values.extend(instead(part, column, &carried, now));
+            }
+            let value = match values.len() {
+                0 => {
                     let reason = format!(
-                        "{} has no column {other}, without which the store takes no row",
-                        part.table()
+                        "{} has no column {}, without which the store takes no row",
+                        part.table(),
+                        column.name
                     );
                     return Err(unusable(from, reason));
                 }
+                1 => values.remove(0),
+                _ => format!("coalesce({})", values.join(", ")),
             };
-            let at = instead.iter().find_map(|name| carried.iter().position(|c| c == name));
-            filled.push((column.name.clone(), at));
+            inserted.push((column.name.clone(), value));
         }
-        Ok(Plan { part, carried, filled })
+        Ok(Plan { part, carried, inserted })
     }
 
     /// The rows of the source that count.
@@ -137,9 +155,8 @@ impl Plan {
     }
 
     fn insert(&self) -> String {
-        let mut columns: Vec<String> = self.carried.iter().map(|c| quoted(c)).collect();
-        columns.extend(self.filled.iter().map(|(c, _)| quoted(c)));
-        let values: Vec<String> = (1..=columns.len()).map(|n| format!("?{n}")).collect();
+        let columns: Vec<String> = self.inserted.iter().map(|(c, _)| quoted(c)).collect();
+        let values: Vec<&str> = self.inserted.iter().map(|(_, v)| v.as_str()).collect();
         let rule = match self.part {
             Part::Sessions | Part::Tasks => " ON CONFLICT(id) DO NOTHING",
             Part::Notes | Part::Profile => "",
@@ -147,6 +164,27 @@ impl Plan {
         let table = quoted(self.part.table());
         format!("INSERT INTO {table} ({}) VALUES ({}){rule}", columns.join(", "), values.join(", "))
     }
+}
+
+/// What stands, in SQL, for a value that a row must have and the source does not know: what the
+/// column has by default, of times the row's other times and at last `now` (milliseconds), and
+/// what says the least where that is harmless. Nothing for a status or a text: without those a
+/// row means nothing.
+fn instead(part: Part, column: &schema::Column, carried: &[String], now: i64) -> Vec<String> {
+    if let Some(default) = &column.default {
+        return vec![format!("({default})")];
+    }
+    let times: &[&str] = match column.name.as_str() {
+        "created_at" | "valid_from" => &["created_at", "valid_from", "updated_at"],
+        "updated_at" => &["updated_at", "created_at", "valid_from"],
+        other => {
+            let known = INSTEAD.iter().find(|(of, name, _)| *of == part && *name == other);
+            return known.map(|(_, _, value)| (*value).to_owned()).into_iter().collect();
+        }
+    };
+    let others = times.iter().filter(|name| **name != column.name);
+    let at = others.filter_map(|name| carried.iter().position(|c| c == name));
+    at.map(|at| format!("?{}", at + 1)).chain([now.to_string()]).collect()
 }
 
 /// The column by which a row is known in the target.
@@ -259,23 +297,13 @@ impl Copy<'_> {
             return Ok(Taken::Bad(format!("it has no {}", self.plan.carried[key])));
         }
         let changed = self.changed(row)?;
-        let mut next = 1;
         for at in 0..self.plan.carried.len() {
             let value = match changed.get(&at) {
                 Some(Some(text)) => ValueRef::Text(text.as_bytes()),
                 Some(None) => ValueRef::Null,
                 None => row.get_ref(at).map_err(&theirs)?,
             };
-            insert.raw_bind_parameter(next, ToSqlOutput::Borrowed(value)).map_err(&ours)?;
-            next += 1;
-        }
-        for (_, instead) in &self.plan.filled {
-            let value = match instead {
-                Some(at) => row.get_ref(*at).map_err(&theirs)?,
-                None => ValueRef::Integer(SystemClock.now().0 / 1_000_000),
-            };
-            insert.raw_bind_parameter(next, ToSqlOutput::Borrowed(value)).map_err(&ours)?;
-            next += 1;
+            insert.raw_bind_parameter(at + 1, ToSqlOutput::Borrowed(value)).map_err(&ours)?;
         }
         match insert.raw_execute() {
             Ok(0) => Ok(Taken::There),
@@ -335,6 +363,10 @@ impl Copy<'_> {
                    json_set(?1, '$.status', 'cancelled', '$.lastError', ?2) END END",
             )
             .and_then(|mut select| {
+                let payload = match payload {
+                    ValueRef::Null => ValueRef::Text(b"{}"),
+                    payload => payload,
+                };
                 let payload = ToSqlOutput::Borrowed(payload);
                 select.query_row((payload, INTERRUPTED), |r| r.get(0))
             })

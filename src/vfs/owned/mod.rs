@@ -56,6 +56,15 @@ pub struct FileId {
     pub born: Stamp,
 }
 
+/// How many files belong to living processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Living {
+    /// Leases that are held.
+    pub leases: usize,
+    /// Markers of live sessions.
+    pub markers: usize,
+}
+
 /// The markers and leases of a served store.
 pub struct Owned {
     names: Names,
@@ -144,6 +153,19 @@ impl Owned {
             None if self.more.read().contains(path) => Some(Kind::Lease),
             kind => kind,
         }
+    }
+
+    /// How many there are now. Waits for nobody.
+    pub fn living(&self) -> Living {
+        let mut living = Living::default();
+        let table = self.lock();
+        for (_, entry) in table.iter().filter(|(_, e)| e.owner.is_some() && !e.is_over()) {
+            match entry.kind {
+                Kind::Lease => living.leases += 1,
+                Kind::Marker(_) => living.markers += 1,
+            }
+        }
+        living
     }
 
     /// Makes a lease of a name: an exclusively created file there belongs to its process.

@@ -37,14 +37,6 @@ const PAGE: usize = 512;
 /// Rows that are looked at for a name that was cut.
 const ALIKE: usize = 10_000;
 
-/// Names in the root.
-const NAMES: [(&str, Part); 4] = [
-    ("sessions", Part::Sessions),
-    ("tasks", Part::Tasks),
-    ("notes", Part::Notes),
-    ("profile.json", Part::Profile),
-];
-
 /// The views' part of the tree.
 pub(super) struct Tables {
     reader: Reader,
@@ -114,8 +106,9 @@ fn top_kind(part: Part) -> FileType {
 }
 
 impl Tables {
-    pub(super) fn new(store: &std::path::Path) -> Tables {
-        Tables { reader: Reader::new(store), known: Mutex::default(), listings: Mutex::default() }
+    pub(super) fn new(store: &std::path::Path, read_only: bool) -> Tables {
+        let reader = Reader::new(store, read_only);
+        Tables { reader, known: Mutex::default(), listings: Mutex::default() }
     }
 
     /// Takes the kernel's references away; whether the node is one of ours.
@@ -277,20 +270,21 @@ impl Cursor {
 impl Tree {
     /// The view with this name in the root, if it is shown.
     pub(super) fn view_named(&self, name: &OsStr) -> Option<Node> {
-        let (_, part) = NAMES.iter().find(|(n, _)| name == *n)?;
+        let part = Part::ALL.into_iter().find(|part| name == part.shown_as())?;
         // What the store has under that name comes first.
         let free = matches!(
             self.plain.attr_of(ROOT, name),
             Err(Error::Os(rustix::io::Errno::NOENT) | Error::NotFound)
         );
-        (free && self.tables.reader.has(*part)).then(|| top(*part))
+        (free && self.tables.reader.has(part)).then(|| top(part))
     }
 
     /// The views that are shown in the root.
     pub(super) fn views_shown(&self) -> Vec<DirEntry> {
-        let shown = NAMES.iter().filter_map(|(name, part)| {
+        let shown = Part::ALL.into_iter().filter_map(|part| {
+            let name = part.shown_as();
             let ino = self.view_named(OsStr::new(name))?;
-            Some(DirEntry { ino, kind: top_kind(*part), name: name.into(), next: 0 })
+            Some(DirEntry { ino, kind: top_kind(part), name: name.into(), next: 0 })
         });
         shown.collect()
     }

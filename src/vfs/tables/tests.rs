@@ -42,7 +42,7 @@ fn a_big_table_is_listed_in_pages_each_name_once() {
          INSERT INTO sessions SELECT 'id-' || i, 'x', i FROM n",
     )
     .unwrap();
-    let tables = Tables::new(dir.path());
+    let tables = Tables::new(dir.path(), false);
     for take in [97, PAGE, 1000] {
         let names = list(&tables, Part::Sessions, 1, take);
         assert_eq!(names.len(), 5002, "{take}");
@@ -64,7 +64,7 @@ fn a_row_is_found_by_its_name_and_shows_what_is_committed() {
     let other = format!("{}/eNd", "long/".repeat(100));
     let db =
         sessions(dir.path(), &[("a/b", "one"), (&long, "long"), (&other, "other"), ("", "none")]);
-    let tables = Tables::new(dir.path());
+    let tables = Tables::new(dir.path(), false);
     let text = |id: &str| {
         let name = names::name(&Id::Text(id.into()), ".json");
         let found = tables.find(Part::Sessions, OsStr::new(&name)).unwrap()?;
@@ -92,8 +92,8 @@ fn a_row_is_found_by_its_name_and_shows_what_is_committed() {
 fn a_database_that_is_replaced_or_unused_is_let_go() {
     let dir = tempfile::tempdir().unwrap();
     drop(sessions(dir.path(), &[("a", "old")]));
-    let tables = Tables::new(dir.path());
-    assert!(!Tables::new(&dir.path().join("none")).reader.has(Part::Sessions));
+    let tables = Tables::new(dir.path(), false);
+    assert!(!Tables::new(&dir.path().join("none"), false).reader.has(Part::Sessions));
     let names = || list(&tables, Part::Sessions, 1, PAGE);
     assert!(tables.reader.has(Part::Sessions) && !tables.reader.has(Part::Tasks));
     assert_eq!(names(), [".", "..", "a.json"]);
@@ -110,6 +110,36 @@ fn a_database_that_is_replaced_or_unused_is_let_go() {
     std::fs::write(dir.path().join("sessions.sqlite"), "no database at all").unwrap();
     assert!(!tables.reader.has(Part::Sessions));
     assert!(tables.entries(Part::Sessions, 2, 2).is_err());
+}
+
+#[test]
+fn a_read_only_reader_leaves_the_files_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(sessions(dir.path(), &[("a", "old")]));
+    let at = |name: &str| dir.path().join(name);
+    let wal = at("sessions.sqlite-wal");
+    // Nothing is left where nothing was.
+    let tables = Tables::new(dir.path(), true);
+    assert!(tables.reader.has(Part::Sessions) && wal.exists());
+    tables.close();
+    assert!(!wal.exists());
+    // What a killed program has left is read and stays where it is.
+    let writer = sessions(dir.path(), &[("b", "new")]);
+    let files =
+        ["sessions.sqlite", "sessions.sqlite-wal"].map(|name| std::fs::read(at(name)).unwrap());
+    drop(writer);
+    std::fs::write(at("sessions.sqlite"), &files[0]).unwrap();
+    std::fs::write(&wal, &files[1]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(list(&tables, Part::Sessions, 1, PAGE), [".", "..", "a.json", "b.json"]);
+        tables.close();
+        assert_eq!(std::fs::read(at("sessions.sqlite")).unwrap(), files[0]);
+        assert_eq!(std::fs::read(&wal).unwrap(), files[1]);
+    }
+    let usual = Tables::new(dir.path(), false);
+    assert_eq!(list(&usual, Part::Sessions, 1, PAGE).len(), 4);
+    usual.close();
+    assert!(!wal.exists(), "tidied up");
 }
 
 #[test]

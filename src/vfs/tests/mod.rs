@@ -9,6 +9,7 @@ mod names;
 mod programs;
 mod random;
 mod reads;
+mod rows;
 mod saves;
 mod seen;
 mod told;
