@@ -376,7 +376,7 @@ fn nobody_sees_a_lock_after_the_end_of_its_owner() {
 
 #[test]
 fn status_counts_leases_and_sessions_with_and_without_a_mount() {
-    let mut it = Instance::fresh();
+    let it = Instance::fresh();
     let counts = |it: &Instance| {
         let status = it.status();
         (status["leases"].clone(), status["sessions"].clone())
