@@ -33,6 +33,9 @@ impl Documents for Both {
     fn notice(&self, file: FileId) {
         self.managed.notice(file);
     }
+    fn attribute(&self, file: FileId, to: Option<Actor>) {
+        self.managed.attribute(file, to);
+    }
     fn waits(&self, doc: DocId) -> bool {
         doc.file().is_none() && self.live.waits(doc)
     }

@@ -53,6 +53,8 @@ pub trait Documents: Send + Sync {
     /// Somebody has looked at the name of a managed file and may watch it: changes behind the mount
     /// are told from now on, also if nobody reads it.
     fn notice(&self, _file: crate::model::FileId) {}
+    /// Until it is called with `None` what is found changed in the store's file is by this one.
+    fn attribute(&self, _file: crate::model::FileId, _to: Option<crate::model::Actor>) {}
     /// The managed files that have a history, by path, also those that are gone.
     fn files_on_record(&self) -> std::result::Result<Vec<crate::model::FileId>, StoreError> {
         Ok(Vec::new())

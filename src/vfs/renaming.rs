@@ -70,7 +70,7 @@ impl Tree {
             }
             (Plain | Ruled(_), Plain | Ruled(_)) => {
                 self.owned_rename(who, from, to, how)?;
-                self.follow_directory(from, to, how);
+                self.follow_directory(who, from, to, how);
                 Ok(())
             }
             (_, Document(view)) | (Document(view), _) if matches!(how, Renaming::Other(_)) => {

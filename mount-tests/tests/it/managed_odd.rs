@@ -130,3 +130,30 @@ fn files_of_a_directory_that_is_renamed_are_managed_at_once() {
     it.sh("mv d journal; truncate -s 0 journal/a.md");
     assert_eq!(it.read("journal/a.md"), "a\nb\nc\n");
 }
+
+#[test]
+fn the_history_says_who_made_removed_and_renamed_a_file() {
+    let it = Instance::with(&[("memory/x.md", "a\n")]);
+    let log = |file: &str| {
+        let store = it.store().display().to_string();
+        it.outside().instancefs(&["-C", &store, "log", file]).ok()
+    };
+    it.append("memory/x.md", "b");
+    it.sh("rm memory/x.md; echo c > memory/x.md; mv memory/x.md memory/y.md; mv memory/y.md y.txt; mv y.txt memory/y.md");
+    it.sh("mv memory mind; mv mind memory; mv memory/y.md memory/x.md");
+    let strangers = |text: &str| text.matches("another program (store)").count();
+    for file in ["memory/x.md", "memory/y.md"] {
+        let log = log(file);
+        assert_eq!(strangers(&log), 0, "{log}");
+        assert!(log.contains("by mv"), "{log}");
+    }
+    // What was done without the mount is by somebody unknown, and what it was is said.
+    it.unmount();
+    std::fs::write(it.store().join("memory/x.md"), "c\nd\n").expect("write");
+    it.mount();
+    assert_eq!(it.read("memory/x.md"), "c\nd\n");
+    let line = eventually("it is recorded", || {
+        log("memory/x.md").lines().find(|l| l.contains("(store)")).map(str::to_owned)
+    });
+    assert!(line.ends_with("by another program (store): 1 line added"), "{line}");
+}

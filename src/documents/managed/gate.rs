@@ -116,7 +116,7 @@ impl ManagedFiles {
         let Some(notes) = inner.unrecorded.take() else { return Ok(false) };
         let Some(shown) = inner.version.clone() else { return Ok(false) };
         self.record_found(gate, file, inner)?;
-        let actor = stranger();
+        let actor = notes.actor.clone().unwrap_or_else(stranger);
         let cause = Cause { actor: &actor, base: None, stale: false };
         let rev = self.record(gate, file, inner, &shown, Some(shown.rev), &cause, &notes)?;
         self.renumber(file, inner, rev, news);
@@ -138,7 +138,8 @@ impl ManagedFiles {
         }
         let actor = Actor { via: Via::Import, ..Actor::outside() };
         let cause = Cause { actor: &actor, base: None, stale: false };
-        let notes = Notes { summary: "as it was found".to_owned(), overlaps: Vec::new() };
+        let notes =
+            Notes { summary: "as it was found".to_owned(), overlaps: Vec::new(), actor: None };
         self.record(gate, file, inner, &found, None, &cause, &notes)?;
         Ok(())
     }

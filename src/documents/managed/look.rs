@@ -133,13 +133,14 @@ impl ManagedFiles {
         }
         let state = state(before.as_ref());
         let number = inner.rev;
+        let hand = slot.hand.lock().clone();
         let found = self.place(slot, inner, texts, before.as_ref(), &state, now, record);
         let version = inner.version_of(file, state);
         inner.version = Some(Arc::clone(&version));
         if let Some(before) = before {
             news.push(Published {
                 version: Arc::clone(&version),
-                actor: found.unwrap_or_else(stranger),
+                actor: found.or(hand).unwrap_or_else(stranger),
                 doc: DocId::File(file),
                 before: before.rev,
             });
@@ -147,7 +148,7 @@ impl ManagedFiles {
         } else if moved {
             news.push(Published {
                 version: Arc::clone(&version),
-                actor: found.unwrap_or_else(stranger),
+                actor: found.or(hand).unwrap_or_else(stranger),
                 doc: DocId::File(file),
                 before: number,
             });
@@ -203,22 +204,46 @@ impl ManagedFiles {
                 inner.print.map_or_else(|| self.store.created().unwrap_or_default(), |p| p.mtime);
             return None;
         }
-        self.changed(inner, texts, before, state, on_record.last, now);
+        let hand = slot.hand.lock().clone();
+        let recorded = match before {
+            // What was shown last is not known any more; what was recorded last is.
+            None => record.archive(file, inner.recorded).ok().flatten(),
+            Some(_) => None,
+        };
+        let recorded = recorded.and_then(|bytes| texts.decode_near(&bytes, state).ok());
+        let summary = match before.map(|b| &b.state).or(recorded.as_ref()) {
+            Some(old) => texts.summary(old, state),
+            None => String::new(),
+        };
+        self.changed(inner, before, summary, hand, on_record.last, now);
         None
+    }
+
+    /// Until it is called with `None` the changes that are found in the store's file are by this
+    /// one: somebody creates, removes or renames it through the mount.
+    pub fn attribute(&self, file: FileId, to: Option<Actor>) {
+        *self.slot(file).hand.lock() = to;
     }
 
     /// The file holds something that is not on record.
     fn changed(
         &self,
         inner: &mut Inner,
-        texts: FileDocument,
         before: Option<&Arc<Version>>,
-        state: &State,
+        summary: String,
+        hand: Option<Actor>,
         last: Rev,
         now: Stamp,
     ) {
-        let summary = before.map(|b| texts.summary(&b.state, state)).unwrap_or_default();
+        let first = inner.unrecorded.is_none();
         let notes = inner.unrecorded.get_or_insert_default();
+        if first {
+            notes.actor = hand;
+        } else if notes.actor.is_some() {
+            // Several changes in a row that are recorded as one are by the last of those who are
+            // known, or by nobody.
+            notes.actor = hand;
+        }
         if notes.summary.is_empty() {
             notes.summary = summary;
         } else if !summary.is_empty() {

@@ -225,7 +225,8 @@ impl ManagedFiles {
             state: State::clone(&plan.next),
             belief: false,
         };
-        let notes = Notes { summary: plan.summary.clone(), overlaps: plan.overlaps.clone() };
+        let notes =
+            Notes { summary: plan.summary.clone(), overlaps: plan.overlaps.clone(), actor: None };
         version.rev = self.record(gate, file, inner, &version, None, cause, &notes)?;
         inner.rev = version.rev;
         let version = Arc::new(version);

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::documents::files::Print;
 use crate::documents::{Content, Version};
-use crate::model::{FileId, Overlap, Rev, Stamp};
+use crate::model::{Actor, FileId, Overlap, Rev, Stamp};
 
 /// One managed file.
 pub(super) struct Slot {
@@ -17,6 +17,8 @@ pub(super) struct Slot {
     pub(super) used: AtomicU64,
     /// How many wait for news of it.
     pub(super) watched: AtomicUsize,
+    /// Who is changing the file in the store right now, if that is known.
+    pub(super) hand: Mutex<Option<Actor>>,
 }
 
 /// Its state. Cheap to clone: everything large is shared.
@@ -51,6 +53,8 @@ pub(super) struct Inner {
 pub(super) struct Notes {
     pub(super) summary: String,
     pub(super) overlaps: Vec<Overlap>,
+    /// Who made it; `None`: nobody that is known.
+    pub(super) actor: Option<Actor>,
 }
 
 /// How many files are kept an eye on.
@@ -73,6 +77,7 @@ impl Slot {
             inner: Mutex::default(),
             used: AtomicU64::new(0),
             watched: AtomicUsize::new(0),
+            hand: Mutex::default(),
         }
     }
 }

@@ -38,7 +38,11 @@ impl Tree {
         // lists. The empty file is there for everybody at once (locks and `O_EXCL` between
         // processes need it).
         let make = flags & !libc::O_TRUNC | libc::O_EXCL;
-        let created = match self.plain.create(who, parent, name, mode, umask, make) {
+        let to_be = self.ruled(parent, name).map(|path| FileId::of(&path));
+        let made = self.by_hand(who, to_be.as_slice(), || {
+            self.plain.create(who, parent, name, mode, umask, make)
+        });
+        let created = match made {
             Ok(made) => {
                 let closed = self.plain.release(made.entry.node, made.opened.fh);
                 self.plain.forget(made.entry.node, 1);

@@ -29,11 +29,11 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use self::numbers::Numbers;
-use super::layer::{Attr, Error, FileType, Node, Result};
+use super::layer::{Attr, Caller, Error, FileType, Node, Result};
 use super::ports::Memory;
 use super::tree::{ROOT, Tree};
 use crate::documents::files::Rules;
-use crate::model::FileId;
+use crate::model::{DocId, FileId, View};
 use crate::store::StoreError;
 
 /// Nodes of managed files have this bit and none above.
@@ -257,6 +257,24 @@ impl Tree {
             Ok(attr) if self.manageable(&attr) => Fits::File(FileId::of(&path), attr),
             _ => Fits::Other,
         })
+    }
+
+    /// Does `work`, which creates, removes or renames files in the store, so that the history says
+    /// who it was.
+    pub(super) fn by_hand<T>(&self, who: &Caller, files: &[FileId], work: impl FnOnce() -> T) -> T {
+        let process = self.process(who);
+        for file in files {
+            let actor = self.saver(process.as_ref(), who.uid, View::File(*file)).actor;
+            self.docs.attribute(*file, Some(actor));
+        }
+        let done = work();
+        for file in files {
+            if let Err(e) = self.docs.current(DocId::File(*file)) {
+                log::debug!("{}: {e}", file.path());
+            }
+            self.docs.attribute(*file, None);
+        }
+        done
     }
 
     /// Whether the store's file can be a managed one.

@@ -78,7 +78,7 @@ impl Tree {
         if !self.is_plain_file(from) || matches!(how, Renaming::Other(_)) {
             // A symlink takes the name, a directory cannot.
             self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
-            self.follow_directory(from, to, how);
+            self.follow_directory(who, from, to, how);
             return Ok(());
         }
         let path = || self.ruled(to.parent, to.name).ok_or(Error::NotFound);
@@ -132,7 +132,10 @@ impl Tree {
         {
             let _turn = self.files.turn(file);
             let alone = Renaming::NoReplace;
-            match self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone) {
+            let renamed = self.by_hand(who, &[file], || {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone)
+            });
+            match renamed {
                 // Somebody was faster.
                 Err(Error::Exists | Error::Os(rustix::io::Errno::EXIST))
                     if how != Renaming::NoReplace => {}
@@ -175,7 +178,9 @@ impl Tree {
         self.settle_own(file, process.as_ref())?;
         {
             let _turn = self.files.turn(file);
-            self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+            self.by_hand(who, &[file], || {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)
+            })?;
         }
         self.files.numbers.drop(file);
         let gone = self.docs.current(view.doc())?;
@@ -220,7 +225,9 @@ impl Tree {
         {
             let _turns = self.files.both_turns(file, target);
             let alone = Renaming::NoReplace;
-            self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone)?;
+            self.by_hand(who, &[file, target], || {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, alone)
+            })?;
         }
         self.files_moved(&[(file, target)], false);
         Ok(())
@@ -305,7 +312,9 @@ impl Tree {
         {
             let _turns = self.files.both_turns(a, b);
             let how = Renaming::Exchange;
-            self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)?;
+            self.by_hand(who, &[a, b], || {
+                self.plain.rename(who, from.parent, from.name, to.parent, to.name, how)
+            })?;
         }
         self.files_moved(&[(a, b), (b, a)], false);
         Ok(())
@@ -375,12 +384,18 @@ impl Tree {
 
     /// After a rename of something that is neither document nor managed file: if it was a directory,
     /// the managed files below have new paths.
-    pub(in crate::vfs) fn follow_directory(&self, from: At<'_>, to: At<'_>, how: Renaming) {
+    pub(in crate::vfs) fn follow_directory(
+        &self,
+        who: &Caller,
+        from: At<'_>,
+        to: At<'_>,
+        how: Renaming,
+    ) {
         let is_directory = |at: At<'_>| {
             self.plain.attr_of(at.parent, at.name).is_ok_and(|a| a.kind == FileType::Directory)
         };
         let exchanged = how == Renaming::Exchange;
-        if !is_directory(to) && !(exchanged && is_directory(from)) {
+        if !(is_directory(to) || exchanged && is_directory(from)) {
             return;
         }
         self.files.moved_at.store(self.now().0, Ordering::Release);
@@ -403,7 +418,8 @@ impl Tree {
         let back = files.iter().filter(|_| exchanged).filter_map(|f| renamed(f, &new, &old));
         let moves: Vec<_> = there.chain(back).collect();
         if !moves.is_empty() {
-            self.files_moved(&moves, true);
+            let files: Vec<FileId> = moves.iter().flat_map(|(from, to)| [*from, *to]).collect();
+            self.by_hand(who, &files, || self.files_moved(&moves, true));
         }
     }
 
