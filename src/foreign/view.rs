@@ -81,10 +81,9 @@ impl Drop for Open {
     fn drop(&mut self) {
         if let Some(wal) = &self.keep
             && wal.metadata().is_ok_and(|m| m.len() == 0)
+            && let Err(e) = self.conn.set_db_config(NO_CHECKPOINT, false)
         {
-            if let Err(e) = self.conn.set_db_config(NO_CHECKPOINT, false) {
-                log::debug!("{}: stays: {e}", wal.display());
-            }
+            log::debug!("{}: stays: {e}", wal.display());
         }
     }
 }

@@ -50,6 +50,9 @@ enum Progress {
     Unread,
     /// It stays as it is.
     Read,
+    /// Its last byte: when its opener asks for the size again, the next read moves on too, as
+    /// `tail` reads.
+    Last,
     /// To its end: the next read moves to the current version.
     Ended,
 }
@@ -116,8 +119,13 @@ impl Tree {
                 attr.size = text.len() as u64;
                 attr.blocks = attr.size.div_ceil(512);
                 let text: Arc<[u8]> = Arc::from(text);
-                open.filter(|o| o.at == Progress::Unread && caller.is_some() && o.opener == caller)
-                    .for_each(|o| o.text = Arc::clone(&text));
+                for open in open.filter(|o| caller.is_some() && o.opener == caller) {
+                    match open.at {
+                        Progress::Unread => open.text = Arc::clone(&text),
+                        Progress::Last => open.at = Progress::Ended,
+                        Progress::Read | Progress::Ended => {}
+                    }
+                }
                 Ok(attr)
             }
             Err(Error::NotFound) => {
@@ -213,7 +221,11 @@ impl Tree {
         }
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(open.text.len());
         let to = from.saturating_add(size as usize).min(open.text.len());
-        open.at = if from == to && size > 0 { Progress::Ended } else { Progress::Read };
+        open.at = match to == open.text.len() {
+            true if from == to && size > 0 => Progress::Ended,
+            true => Progress::Last,
+            false => Progress::Read,
+        };
         Ok(open.text[from..to].to_vec())
     }
 

@@ -39,9 +39,18 @@ fn who_was_told_a_size_reads_that_version() {
         let text = w.tree.read(&who, node, fh, 0, 65536).unwrap();
         assert_eq!(text.len() as u64, told);
         assert!(text.ends_with(b"}\n"), "{length}");
+        w.tree.release(node, fh).unwrap();
         // Once it reads it stays with its version.
+        let fh = w.tree.open(&who, node, RD).unwrap().fh;
+        let begin = w.tree.read(&who, node, fh, 0, 5).unwrap();
+        set(&db, 9);
         w.tree.getattr(&who, node, None).unwrap();
-        assert_eq!(w.tree.read(&who, node, fh, 5, 65536).unwrap(), text[5..]);
+        let rest = w.tree.read(&who, node, fh, 5, 65536).unwrap();
+        let whole: serde_json::Value = serde_json::from_slice(&[begin, rest].concat()).unwrap();
+        assert_eq!(whole["message"], "x");
+        // Its last byte has been read, and the size is asked for: `tail` reads so.
+        let told = w.tree.getattr(&who, node, None).unwrap().0.size;
+        assert_eq!(w.tree.read(&who, node, fh, 0, 65536).unwrap().len() as u64, told);
         w.tree.release(node, fh).unwrap();
     }
 }
