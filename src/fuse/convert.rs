@@ -98,11 +98,16 @@ fn time(stamp: Stamp) -> SystemTime {
     }
 }
 
+/// What the kernel sent. For a time before 1970 fuser takes the nanoseconds, which count forwards
+/// in every `timespec`, as counting backwards with the seconds; this turns them round again.
 fn stamp(time: SystemTime) -> Stamp {
-    let nanos = |d: Duration| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX);
+    let signed = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Stamp(nanos(after)),
-        Err(before) => Stamp(-nanos(before.duration())),
+        Ok(after) => Stamp::from_parts(signed(after.as_secs()), after.subsec_nanos()),
+        Err(before) => {
+            let before = before.duration();
+            Stamp::from_parts(-signed(before.as_secs()), before.subsec_nanos())
+        }
     }
 }
 
@@ -110,11 +115,27 @@ fn stamp(time: SystemTime) -> Stamp {
 mod tests {
     use super::*;
 
-    #[test]
-    fn times_go_there_and_back() {
-        for nanos in [0, 1, -1, 1_700_000_000_123_456_789, -5_000_000_001, 999_999_999] {
-            assert_eq!(stamp(time(Stamp(nanos))), Stamp(nanos));
+    /// As fuser reads what the kernel sends.
+    fn sent(stamp: Stamp) -> SystemTime {
+        let (seconds, nanos) = stamp.parts();
+        match u64::try_from(seconds) {
+            Ok(after) => UNIX_EPOCH + Duration::new(after, nanos),
+            Err(_) => UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanos),
         }
+    }
+
+    #[test]
+    fn times_are_what_the_kernel_sent() {
+        for nanos in [0, 1, -1, 1_700_000_000_123_456_789, -5_000_000_001, -999_999_999, i64::MAX] {
+            assert_eq!(stamp(sent(Stamp(nanos))), Stamp(nanos));
+        }
+    }
+
+    #[test]
+    fn times_are_told_as_they_are() {
+        assert_eq!(time(Stamp(-1)), UNIX_EPOCH - Duration::from_nanos(1));
+        assert_eq!(time(Stamp(-2_500_000_000)), UNIX_EPOCH - Duration::from_millis(2500));
+        assert_eq!(time(Stamp(1_000_000_001)), UNIX_EPOCH + Duration::new(1, 1));
     }
 
     #[test]

@@ -56,6 +56,66 @@ fn others_changes_arrive() {
     });
 }
 
+/// `stat` of a mode alone: the kernel forgets size and times at a write, but no mode.
+#[test]
+fn setuid_goes_and_shows_so_at_once() {
+    let test = r#"
+        import os, sys
+        def mode(): return oct(os.stat("s").st_mode & 0o7777)
+        def shown():
+            import subprocess
+            return subprocess.run(["stat", "-c", "%a", "s"], capture_output=True, text=True).stdout
+        os.close(os.open("s", os.O_CREAT | os.O_WRONLY))
+        os.chown("s", 65534, 65534)
+        for bits in (0o6755, 0o4755, 0o2755):
+            os.chmod("s", bits); shown()
+            if os.fork() == 0:
+                os.setresgid(65534, 65534, 65534); os.setgroups([])
+                os.setresuid(65534, 65534, 65534)
+                fd = os.open("s", os.O_WRONLY); os.write(fd, b"x"); print(shown(), end="", flush=True)
+                os._exit(0)
+            os.wait()
+            os.chmod("s", bits); shown(); os.chown("s", -1, -1); print(shown(), end="", flush=True)
+    "#;
+    if !mount_tests::is_root() {
+        return;
+    }
+    const OTHERS: [&[&str]; 3] = [
+        &["--allow-other"],
+        &["--allow-other", "--no-passthrough"],
+        &["--allow-other", "--strict"],
+    ];
+    each(&OTHERS, |it, mode| {
+        let it_is = it.sh(&format!("mkdir -m 777 d; cd d; python3 - <<'E'\n{}\nE", undented(test)));
+        assert_eq!(it_is, "755\n".repeat(6), "{mode}");
+    });
+}
+
+/// Without the indentation of its first line.
+fn undented(script: &str) -> String {
+    let lines = script.trim_start_matches('\n').lines();
+    lines.map(|l| l.strip_prefix("        ").unwrap_or(l)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn times_before_1970_to_the_nanosecond() {
+    each(&MODES[..2], |it, mode| {
+        for (seconds, nanos) in [(-1, 999_999_995), (-2, 500_000_000), (-7, 0), (7, 1)] {
+            it.sh(&format!(
+                "touch -d @{seconds}.0 f; python3 -c 'import os; os.utime(\"f\", ns=({0}, {0}))'",
+                i64::from(seconds) * 1_000_000_000 + i64::from(nanos)
+            ));
+            for at in [it.path("f"), it.store().join("f")] {
+                use std::os::unix::fs::MetadataExt;
+                let st = fs::metadata(&at).expect("stat");
+                let (s, n) = (i64::from(seconds), i64::from(nanos));
+                assert_eq!((st.mtime(), st.mtime_nsec()), (s, n), "{mode}: {}", at.display());
+                assert_eq!((st.atime(), st.atime_nsec()), (s, n), "{mode}: {}", at.display());
+            }
+        }
+    });
+}
+
 #[test]
 fn git_clone_checkout_gc_and_status() {
     each(&MODES[..3], |it, _| {

@@ -43,6 +43,12 @@ pub(super) fn of(st: &Statx) -> Attr {
     }
 }
 
+/// Whether it is a regular file with a setuid or setgid bit, which a write may take away.
+pub(super) fn has_set_ids(st: &Statx) -> bool {
+    let mode = u32::from(st.stx_mode);
+    kind(mode) == FileType::Regular && mode & (libc::S_ISUID | libc::S_ISGID) != 0
+}
+
 /// Device numbers travel over FUSE in the kernel's 32-bit form.
 fn kernel_dev(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12)
@@ -80,7 +86,10 @@ pub(super) fn change(
     who: &Caller,
 ) -> Result<(), Errno> {
     let fd = inode.fd()?;
-    if set.uid.is_some() || set.gid.is_some() {
+    // A change of nothing is a `chown` to nobody else, which still takes setuid away.
+    let nothing =
+        set.mode.is_none() && set.size.is_none() && set.atime.is_none() && set.mtime.is_none();
+    if nothing || set.uid.is_some() || set.gid.is_some() {
         let (uid, gid) = (set.uid.map(Uid::from_raw), set.gid.map(Gid::from_raw));
         rustix::fs::chownat(&*fd, c"", uid, gid, AtFlags::EMPTY_PATH)?;
     }

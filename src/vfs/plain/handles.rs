@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::nodes::Inode;
+use super::nodes::{Inode, Room};
 use crate::vfs::layer::Result;
 use crate::vfs::{DirEntry, Error, Fh};
 
@@ -22,6 +22,8 @@ pub(super) struct FileHandle {
     pub(super) lent: AtomicBool,
     /// Keeps the node's record alive for as long as the handle.
     pub(super) inode: Arc<Inode>,
+    /// That of `file`.
+    pub(super) _room: Room,
 }
 
 impl FileHandle {
@@ -47,6 +49,8 @@ pub(super) struct DirHandle {
     pub(super) file: File,
     /// Its names as of the last read from the start; `None` before the first.
     pub(super) names: Mutex<Option<Arc<Vec<DirEntry>>>>,
+    /// That of `file`.
+    pub(super) _room: Room,
 }
 
 /// The handles of both kinds; their numbers do not overlap.

@@ -42,7 +42,7 @@ impl Plain {
             node: inode.node,
             generation: inode.generation,
             attr: attr::of(st),
-            attr_ttl: self.ttl(),
+            attr_ttl: self.attr_ttl(st),
             // Documents come and go in the root without the kernel's doing; a directory's name
             // is never a document's.
             entry_ttl: if parent == ROOT && inode.kind != FileType::Directory {
@@ -55,6 +55,12 @@ impl Plain {
 
     fn ttl(&self) -> Duration {
         if self.strict { Duration::ZERO } else { TTL }
+    }
+
+    /// How long the kernel may believe the attributes. A write takes setuid and setgid bits
+    /// away, and the kernel forgets only size and times then: it asks for such a mode each time.
+    fn attr_ttl(&self, st: &Statx) -> Duration {
+        if attr::has_set_ids(st) { Duration::ZERO } else { self.ttl() }
     }
 
     /// Runs `make`, which makes `name` in `parent` with `mode` as the caller, and looks it up.
@@ -87,15 +93,19 @@ impl Plain {
         let known = settled && !truncated;
         let before = std::mem::replace(&mut *inode.cached.lock(), known.then_some(now));
         // Bits that a write takes away only from some callers need our looking at each write.
-        let lendable = u32::from(st.stx_mode) & (libc::S_ISUID | libc::S_ISGID) == 0;
-        let lent = AtomicBool::new(false);
-        let fh = self.handles.add_file(FileHandle { file, writes, lendable, lent, inode });
+        let lendable = !attr::has_set_ids(&st);
+        let (lent, _room) = (AtomicBool::new(false), inode.room());
+        let fh = self.handles.add_file(FileHandle { file, writes, lendable, lent, inode, _room });
         let keep_cache = known && !self.strict && before == Some(now);
         Ok(Opened { fh, direct_io: self.strict, keep_cache, cache_dir: false })
     }
 
+    fn told(&self, st: &Statx) -> (Attr, Duration) {
+        (attr::of(st), self.attr_ttl(st))
+    }
+
     fn fresh(&self, inode: &Arc<Inode>) -> Result<(Attr, Duration)> {
-        Ok((attr::of(&beneath::stat_fd(&*inode.fd()?)?), self.ttl()))
+        Ok(self.told(&beneath::stat_fd(&*inode.fd()?)?))
     }
 }
 
@@ -112,7 +122,7 @@ impl Layer for Plain {
 
     fn getattr(&self, _who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
         if let Some(handle) = fh.and_then(|fh| self.handles.file(fh).ok()) {
-            return Ok((attr::of(&beneath::stat_fd(&handle.file)?), self.ttl()));
+            return Ok(self.told(&beneath::stat_fd(&handle.file)?));
         }
         self.fresh(&self.nodes.get(node)?)
     }
@@ -342,8 +352,8 @@ impl Layer for Plain {
             return Err(Error::NotDirectory);
         }
         let file = File::from(beneath::reopen(&*inode.fd()?, OFlags::DIRECTORY)?);
-        let names = parking_lot::Mutex::default();
-        let fh = self.handles.add_dir(DirHandle { inode, file, names });
+        let (names, _room) = (parking_lot::Mutex::default(), inode.room());
+        let fh = self.handles.add_dir(DirHandle { inode, file, names, _room });
         Ok(Opened { fh, direct_io: false, keep_cache: false, cache_dir: false })
     }
 

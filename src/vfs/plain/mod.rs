@@ -59,7 +59,8 @@ pub struct Plain {
 
 impl Plain {
     /// The files of `store`. Half of the process's descriptor limit (`RLIMIT_NOFILE` at this
-    /// moment) is used to keep known files at hand.
+    /// moment) is used for open files and to keep known ones at hand; open files alone may take
+    /// almost all of it.
     ///
     /// # Errors
     /// `store` is not a directory that can be opened.
@@ -69,8 +70,9 @@ impl Plain {
         Plain::with_budget(store, (limit / 2).clamp(64, 100_000))
     }
 
-    /// The same with at most about `budget` descriptors for known files; those of open files
-    /// and of nodes whose name is gone come on top.
+    /// The same with at most about `budget` descriptors for open and known files together, but
+    /// always a 16th of it for known ones; nodes whose name is gone come on top, and so do open
+    /// files past the budget.
     ///
     /// # Errors
     /// `store` is not a directory that can be opened.

@@ -3,8 +3,8 @@
 //! A node stands for one inode of the store, whatever its names. It keeps an `O_PATH`
 //! descriptor, which stays right over renames and after the last unlink. Descriptors are a
 //! limited resource (a `find` over the mount makes the kernel remember every file), so past a
-//! budget the longest unused are closed and opened again by the name where the node was last
-//! seen. A node whose name has gone is pinned: its descriptor is the only way to it.
+//! budget, which they share with open files and directories, the longest unused are closed and
+//! opened again by the name where the node was last seen. A node whose name has gone is pinned: its descriptor is the only way to it.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -89,6 +89,8 @@ struct Spot {
 struct Shared {
     open: Arc<AtomicUsize>,
     budget: usize,
+    /// Open files and directories; each takes a descriptor out of the budget.
+    handles: AtomicUsize,
     ring: Mutex<VecDeque<Weak<Inode>>>,
     /// Read while a descriptor is opened again by name, written while a name moves.
     moves: RwLock<()>,
@@ -100,15 +102,27 @@ impl Shared {
         Arc::new(PathFd { fd, open: Arc::clone(&self.open) })
     }
 
+    /// How many descriptors nodes may have beside the open files: a few in any case.
+    fn allowed(&self) -> usize {
+        let left = self.budget.saturating_sub(self.handles.load(Ordering::Relaxed));
+        left.max(self.budget / 16)
+    }
+
     /// Notes that `inode` has a descriptor, and closes others past the budget.
     fn opened(&self, inode: &Arc<Inode>) {
+        self.ring.lock().push_back(Arc::downgrade(inode));
+        self.keep_to_budget();
+    }
+
+    /// Closes the longest unused descriptors past the budget.
+    fn keep_to_budget(&self) {
+        let allowed = self.allowed();
         let mut ring = self.ring.lock();
-        ring.push_back(Arc::downgrade(inode));
         if ring.len() > 4 * self.budget.max(256) {
             ring.retain(|w| w.strong_count() > 0);
         }
         let mut looks = 2 * ring.len();
-        while self.open.load(Ordering::Relaxed) > self.budget && looks > 0 {
+        while self.open.load(Ordering::Relaxed) > allowed && looks > 0 {
             looks -= 1;
             let Some(weak) = ring.pop_front() else { break };
             let Some(other) = weak.upgrade() else { continue };
@@ -129,7 +143,23 @@ impl Shared {
     }
 }
 
+/// Room for the descriptor of an open file or directory, as long as it lives.
+pub(super) struct Room(Arc<Shared>);
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.handles.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Inode {
+    /// Makes room for the descriptor of an open file or directory.
+    pub(super) fn room(&self) -> Room {
+        self.shared.handles.fetch_add(1, Ordering::Relaxed);
+        self.shared.keep_to_budget();
+        Room(Arc::clone(&self.shared))
+    }
+
     /// The node's descriptor. `ESTALE` when it had to be closed and the file has since moved
     /// behind our back; the kernel then looks the name up again.
     pub(super) fn fd(self: &Arc<Inode>) -> Result<Arc<PathFd>, Errno> {
@@ -227,12 +257,13 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// A table with the root alone. About `budget` descriptors are kept open.
+    /// A table with the root alone. About `budget` descriptors are kept open, those of open files counted in.
     pub(super) fn new(root: OwnedFd, budget: usize) -> Result<Nodes, Errno> {
         let st = beneath::stat_fd(&root)?;
         let shared = Arc::new(Shared {
             open: Arc::new(AtomicUsize::new(0)),
             budget,
+            handles: AtomicUsize::new(0),
             ring: Mutex::default(),
             moves: RwLock::default(),
         });

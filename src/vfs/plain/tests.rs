@@ -17,6 +17,8 @@ use crate::vfs::{
     Caller, Entry, Error, Fh, FileType, Layer, Node, Renaming, SetAttr, SetTime, XattrFlags,
 };
 
+mod budget;
+
 const ROOT: Node = 1;
 
 struct Fixture {
