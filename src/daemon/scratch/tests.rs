@@ -68,16 +68,19 @@ fn only_direct_children_of_that_shape_are_removed() {
         outside.clone(),
         path.join(".."),
         path.join("../base"),
-        made.join(""),
         path.join("x"),
         PathBuf::from(".."),
         PathBuf::new(),
     ] {
         assert!(base.name_of(&given).is_err(), "{}", given.display());
     }
+    // A shell completes a directory's name with a slash.
+    assert_eq!(base.name_of(&made.join("")).unwrap(), made.file_name().unwrap());
     symlink(&outside, path.join("mission-2-link")).unwrap();
-    let link = base.name_of(Path::new("mission-2-link")).unwrap();
-    assert!(base.remove(&link).is_err());
+    for link in ["mission-2-link", "mission-2-link/"] {
+        let link = base.name_of(Path::new(link)).unwrap();
+        assert!(base.remove(&link).is_err());
+    }
     assert!(outside.join("precious").exists());
     base.remove(&base.name_of(&made).unwrap()).unwrap();
     assert!(!made.exists());
