@@ -1,6 +1,6 @@
 //! How soon the files of a killed process are gone.
 //!
-//! usage: leases-bench [ROUNDS]
+//! usage: `leases-bench [ROUNDS]`
 //!
 //! Each round starts a process that leaves a marker and holds a lease, kills it with SIGKILL, waits
 //! for it and then looks until both files are gone: once with `stat`, once by creating the lease
