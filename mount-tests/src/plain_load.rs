@@ -30,8 +30,8 @@ const WORKS: &[Work] = &[
     Work { name: "list and stat 1000", times: 2, once: list_and_stat },
     Work { name: "rename", times: 100, once: rename },
     Work { name: "save by rename", times: 50, once: save },
-    Work { name: "open, 50 reads of 1 MiB", times: 2, once: read_big },
-    Work { name: "open, 50 writes of 1 MiB", times: 2, once: write_big },
+    Work { name: "open, 200 reads of 1 MiB", times: 2, once: read_big },
+    Work { name: "open, 200 writes of 1 MiB", times: 2, once: write_big },
 ];
 
 fn create(dir: &Path, i: usize) -> io::Result<()> {
@@ -74,12 +74,12 @@ fn save(dir: &Path, i: usize) -> io::Result<()> {
 
 fn read_big(dir: &Path, _: usize) -> io::Result<()> {
     let (file, mut buf) = (File::open(dir.join("big"))?, vec![0; 1 << 20]);
-    (0..50).try_for_each(|_| file.read_exact_at(&mut buf, 0))
+    (0..200).try_for_each(|_| file.read_exact_at(&mut buf, 0))
 }
 
 fn write_big(dir: &Path, _: usize) -> io::Result<()> {
     let (file, buf) = (OpenOptions::new().write(true).open(dir.join("big"))?, vec![9; 1 << 20]);
-    (0..50).try_for_each(|_| file.write_all_at(&buf, 0))
+    (0..200).try_for_each(|_| file.write_all_at(&buf, 0))
 }
 
 fn prepare(dir: &Path) -> io::Result<()> {
