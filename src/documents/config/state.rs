@@ -47,15 +47,20 @@ impl ConfigState {
     pub(super) fn new(
         form: Form,
         source: &str,
-        value: Value,
+        value: Arc<Value>,
         other: Option<String>,
     ) -> ConfigState {
-        let value = read(form, source).map_or(value, |d| d.value);
+        let value = read(form, source).map_or(value, |d| Arc::new(d.value));
         ConfigState::with(form, source, value, other)
     }
 
     /// With the value as the source has it.
-    fn with(form: Form, source: &str, value: Value, other: Option<String>) -> ConfigState {
+    pub(super) fn with(
+        form: Form,
+        source: &str,
+        value: Arc<Value>,
+        other: Option<String>,
+    ) -> ConfigState {
         let shown: OnceLock<Arc<str>> = OnceLock::new();
         let other = other.filter(|o| {
             let rendered = shown.get_or_init(|| render::document(form.other(), &value).into());
@@ -66,7 +71,7 @@ impl ConfigState {
                 form,
                 source: source.into(),
                 other: other.map(Into::into),
-                value: Arc::new(value),
+                value,
                 shown,
                 contents: [OnceLock::new(), OnceLock::new()],
                 archive: OnceLock::new(),
@@ -77,7 +82,7 @@ impl ConfigState {
     /// Reads a text as a version of its own.
     pub(super) fn read(form: Form, text: &str) -> Result<ConfigState, Refusal> {
         let Doc { value, .. } = read(form, text)?;
-        Ok(ConfigState::with(form, text, value, None))
+        Ok(ConfigState::with(form, text, Arc::new(value), None))
     }
 
     /// Behind a [`State`]; one of another kind counts as no config.
@@ -94,6 +99,11 @@ impl ConfigState {
     /// The value.
     pub fn value(&self) -> Option<&Value> {
         self.config.as_ref().map(|c| &*c.value)
+    }
+
+    /// The same, shared.
+    pub(super) fn shared_value(&self) -> Option<Arc<Value>> {
+        self.config.as_ref().map(|c| c.value.clone())
     }
 
     /// The text that somebody saved under the name that is not the source's.
@@ -139,7 +149,7 @@ impl ConfigState {
                 return Err("its two texts differ in value".into());
             }
         }
-        Ok(ConfigState::with(form, source, value, other.map(str::to_owned)))
+        Ok(ConfigState::with(form, source, Arc::new(value), other.map(str::to_owned)))
     }
 }
 

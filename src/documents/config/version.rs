@@ -47,10 +47,14 @@ pub(super) fn check(doc: &Doc, stored: Option<i64>, limit: Option<i64>) -> Resul
     .hint("this store takes no newer version (--config-version-limit)"))
 }
 
+/// Whether the stored version would go down or away.
+pub(super) fn falls(target: &Value, current: Option<&Value>) -> bool {
+    current.and_then(of).is_some_and(|stored| of(target).is_none_or(|v| v < stored))
+}
+
 /// The stored version never goes down, nor away.
 pub(super) fn keep(target: &mut Value, current: Option<&Value>) {
-    let Some(stored) = current.and_then(of) else { return };
-    if of(target).is_some_and(|v| v >= stored) {
+    if !falls(target, current) {
         return;
     }
     let (Value::Map(target), Some(Value::Map(current))) = (target, current) else { return };
