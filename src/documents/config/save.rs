@@ -9,7 +9,7 @@ use super::merge::{self, Merge};
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
-use super::tree::{Doc, Form, Node, empty, read, read_any, text_of};
+use super::tree::{Form, Node, empty, read, read_any, read_value, text_of};
 use super::value::Value;
 use super::version;
 use crate::documents::{Plan, State};
@@ -57,12 +57,15 @@ pub(super) fn whole(
     Ok(Plan { next, believed, overlaps, summary })
 }
 
+/// Where everything stands in a text that was read: it is asked for refusals alone.
+fn tree_of(form: Form, text: &str) -> Option<Node> {
+    read(form, text).ok().map(|doc| doc.root)
+}
+
 /// A whole save on its way.
 struct Writer<'a> {
     form: Form,
     text: &'a str,
-    /// The tree of the text.
-    root: Node,
     /// The value of the text.
     read: Arc<Value>,
     /// The same, with the stored version if its own is lower; of an older program with what that
@@ -80,10 +83,10 @@ impl<'a> Writer<'a> {
         cur: &'a ConfigState,
         rules: &Rules<'_>,
     ) -> Result<Writer<'a>, Refusal> {
-        let doc = read(form, text)?;
-        version::check(&doc, cur.value().and_then(version::of), rules.version_limit)?;
-        let Doc { root, value: read } = doc;
-        let read = Arc::new(read);
+        let read = Arc::new(read_value(form, text)?);
+        version::check(&read, cur.value().and_then(version::of), rules.version_limit, |key| {
+            tree_of(form, text).map(|root| root.line_of(key))
+        })?;
         let mut value = match saw.and_then(ConfigState::value) {
             Some(seen) if version::is_older(&read, seen, rules.unsaid_is_older) => {
                 Arc::new(version::complete(&read, seen))
@@ -93,7 +96,7 @@ impl<'a> Writer<'a> {
         if version::falls(&value, cur.value()) {
             version::keep(Arc::make_mut(&mut value), cur.value());
         }
-        Ok(Writer { form, text, root, read, value, saw, cur })
+        Ok(Writer { form, text, read, value, saw, cur })
     }
 
     /// It had seen the current bytes of the name that it saves (R6).
@@ -138,8 +141,9 @@ impl<'a> Writer<'a> {
     fn check(&self, target: &Value, schema: &Schema) -> Result<(), Refusal> {
         let alone = target.same(&self.value);
         if alone || self.saw.is_some() {
-            let root = Some(&self.root);
-            schema.check(&self.value).map_err(|f| f.refusal(Reason::Schema, root))?;
+            schema
+                .check(&self.value)
+                .map_err(|f| f.refusal(Reason::Schema, tree_of(self.form, self.text).as_ref()))?;
         }
         if !alone {
             let reason = if self.saw.is_some() { Reason::Merged } else { Reason::Schema };

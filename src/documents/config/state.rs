@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use super::render;
-use super::tree::{Doc, Form, read, text_of};
+use super::tree::{Form, read_value, text_of};
 use super::value::Value;
 use crate::documents::{Content, DocState, State};
 use crate::model::{Refusal, View};
@@ -50,7 +50,7 @@ impl ConfigState {
         value: Arc<Value>,
         other: Option<String>,
     ) -> ConfigState {
-        let value = read(form, source).map_or(value, |d| Arc::new(d.value));
+        let value = read_value(form, source).map_or(value, Arc::new);
         ConfigState::with(form, source, value, other)
     }
 
@@ -81,7 +81,7 @@ impl ConfigState {
 
     /// Reads a text as a version of its own.
     pub(super) fn read(form: Form, text: &str) -> Result<ConfigState, Refusal> {
-        let Doc { value, .. } = read(form, text)?;
+        let value = read_value(form, text)?;
         Ok(ConfigState::with(form, text, Arc::new(value), None))
     }
 
@@ -142,9 +142,9 @@ impl ConfigState {
                 (parts.0, Some(parts.1))
             }
         };
-        let value = read(form, source).map_err(|r| r.to_string())?.value;
+        let value = read_value(form, source).map_err(|r| r.to_string())?;
         if let Some(other) = other {
-            let theirs = read(form.other(), other).map_err(|r| r.to_string())?.value;
+            let theirs = read_value(form.other(), other).map_err(|r| r.to_string())?;
             if !theirs.same(&value) {
                 return Err("its two texts differ in value".into());
             }
