@@ -129,7 +129,7 @@ impl<'a> Writer<'a> {
     }
 
     /// A version whose source is what was written, with its values changed to `target`.
-    fn from_written(&self, target: Arc<Value>, other: Option<String>) -> ConfigState {
+    fn as_written(&self, target: Arc<Value>, other: Option<String>) -> ConfigState {
         match self.reached(&target) {
             Cow::Borrowed(text) => ConfigState::with(self.form, text, target, other),
             Cow::Owned(text) => ConfigState::new(self.form, &text, target, other),
@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
         let (form, text) = (self.form, self.text);
         let (Some((source_form, source)), Some(value)) = (self.cur.source(), self.cur.value())
         else {
-            return Some(self.from_written(target, None));
+            return Some(self.as_written(target, None));
         };
         // The text behind the saved name is kept, and not rendered from the source.
         let own_text = form == source_form || self.cur.saved_other().is_some();
@@ -173,7 +173,7 @@ impl<'a> Writer<'a> {
         let mine = if self.is_current() {
             if form == source_form {
                 let other = self.cur.saved_other().map(|o| reach(form.other(), o, &target));
-                return Some(self.from_written(target, other));
+                return Some(self.as_written(target, other));
             }
             Some(self.reached(&target).into_owned())
         } else if own_text {
