@@ -12,6 +12,7 @@
 
 mod actor;
 mod binary;
+pub mod calls;
 pub mod floor;
 mod instance;
 mod kernel;
