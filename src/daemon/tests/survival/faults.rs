@@ -43,22 +43,33 @@ pub fn said(what: &str) -> bool {
 
 /// What fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     /// One call.
     Once,
     /// That one and all later ones that change something, until the scenario is over.
     FromThenOn,
 }
 
+/// Counts calls and lets some fail.
 #[derive(Default)]
-struct Countdown {
+pub struct Countdown {
     armed: AtomicBool,
     seen: AtomicUsize,
     hit: Mutex<Option<String>>,
 }
 
 impl Countdown {
-    fn judge(&self, call: &Call, n: usize, fault: Fault) -> Verdict {
+    /// From now on calls are counted, or not any more.
+    pub fn arm(&self, on: bool) {
+        self.armed.store(on, Ordering::SeqCst);
+    }
+
+    /// Which call failed first, and how many were counted.
+    pub fn result(&self) -> (Option<String>, usize) {
+        (self.hit.lock().take(), self.seen.load(Ordering::SeqCst))
+    }
+
+    pub fn judge(&self, call: &Call, n: usize, fault: Fault) -> Verdict {
         if !self.armed.load(Ordering::SeqCst) {
             return Verdict::Go;
         }
@@ -118,13 +129,11 @@ fn run(scenario: &Scenario, template: &std::path::Path, n: usize, fault: Fault) 
         let judge = Box::new(move |call: &Call| judge.judge(call, n, fault));
         watch_this_thread(&dir, Which::All, judge);
         let mut story = Story::default();
-        countdown.armed.store(true, Ordering::SeqCst);
+        countdown.arm(true);
         (scenario.run)(&world, &mut story, keep);
-        countdown.armed.store(false, Ordering::SeqCst);
-        let hit = countdown.hit.lock().take();
-        let Some(hit) = hit else {
-            return Outcome::Untouched { calls: countdown.seen.load(Ordering::SeqCst) };
-        };
+        countdown.arm(false);
+        let (hit, calls) = countdown.result();
+        let Some(hit) = hit else { return Outcome::Untouched { calls } };
         let what = format!("{}: call {n} ({fault:?}): {hit}", scenario.name);
         for step in story.steps.iter().filter(|s| s.failed.is_some()) {
             let heard = || SAID.with_borrow(|said| said.join("\n"));

@@ -32,7 +32,7 @@ fn record(scenario: &Scenario) -> Record {
         let (notes, on) = (Arc::clone(&journal), Arc::clone(&armed));
         let judge = move |call: &Call| match call.kind {
             // There are other ways, which are written down.
-            Kind::Copy => Verdict::Fail(libc::EXDEV),
+            Kind::Copy => Verdict::Fail(libc::ENOSYS),
             _ => {
                 if on.load(Ordering::SeqCst) {
                     notes.lock().note(call);

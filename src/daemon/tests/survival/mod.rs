@@ -8,6 +8,7 @@
 //! line is there once, one that was not is there once or not at all, everything that was there
 //! before still is, and nothing that nobody wrote.
 
+mod commands;
 mod faults;
 mod losses;
 mod scenarios;

@@ -27,8 +27,8 @@ pub type Keep = Option<std::fs::File>;
 
 const PLAIN: Scenario = Scenario { name: "", prepare: |_| {}, before: |_| None, run: |_, _, _| {} };
 
-/// The store that all begin with.
-pub fn furnish(dir: &Path) {
+/// The directory that all begin with.
+pub fn files(dir: &Path) {
     let write = |name: &str, text: &str| std::fs::write(dir.join(name), text).unwrap();
     std::fs::create_dir_all(dir.join("memory")).unwrap();
     write("missions.md", "# M\n\n## Pending\n- m-one.\n- m-two.\n\n## Done\n- m-three.\n");
@@ -37,7 +37,21 @@ pub fn furnish(dir: &Path) {
     write("memory/notes.md", "n-one.\nn-two.\n");
     write("memory/long.md", &format!("l-one.\n{}", "_\n".repeat(33_000)));
     write("plain.txt", "p-one.\n");
-    import::init(dir, None).ok();
+}
+
+/// Whether an ordinary directory has everything that [`files`] made.
+pub fn expect_files(dir: &Path, what: &str) {
+    for (file, base) in super::story::BASE {
+        let text = std::fs::read_to_string(dir.join(file)).unwrap_or_default();
+        for word in base {
+            assert_eq!(text.matches(word).count(), 1, "{what}: {word} in {file}:\n{text}");
+        }
+    }
+}
+
+/// The store that all begin with.
+pub fn furnish(dir: &Path) {
+    files(dir);
     import::in_place(dir, None).unwrap();
     World::open(dir).unwrap().close().unwrap();
 }
