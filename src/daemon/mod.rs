@@ -29,6 +29,8 @@ pub mod serve;
 mod service;
 mod settling;
 pub mod status;
+#[cfg(test)]
+mod tests;
 pub mod users;
 mod watchers;
 pub mod watching;
