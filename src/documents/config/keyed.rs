@@ -10,6 +10,7 @@ use super::save::carry;
 use super::summary;
 pub use super::tree::text_of;
 use super::tree::{Doc, Form, read_any};
+use super::unread::Unread;
 use super::value::Value;
 use crate::model::{Overlap, Reason, Refusal};
 
@@ -76,20 +77,14 @@ pub fn merge(
         Seen::Blank => (Some(&empty), None),
         Seen::Text(r) => (Some(r.value()), Some(r.text)),
     };
+    if base.is_none()
+        && let Some(unread) = Unread::find(None, w, c)
+    {
+        return Err(unread.refusal().at_line(written.doc.root.line_of(&unread.path)));
+    }
     let (target, overlaps) = match (base, w, c) {
         (None, Value::Seq(w), Value::Seq(c)) if identities(&[w, c]).is_none() => {
             (Value::Seq(united(w, c)), Vec::new())
-        }
-        (None, _, Value::Map(_) | Value::Seq(_)) if w.type_name() != c.type_name() => {
-            return Err(Refusal::new(
-                Reason::Invalid,
-                format!(
-                    "a {} in place of the {} that its writer has not read",
-                    w.type_name(),
-                    c.type_name()
-                ),
-            )
-            .hint("read the file before replacing it"));
         }
         _ => {
             let mut m = merge::merge(base, w, c);
@@ -126,7 +121,11 @@ fn united(written: &[Value], current: &[Value]) -> Vec<Value> {
 
 /// The current text with a fragment at its end (R5). In YAML keys at the margin are set,
 /// whatever the text ends with.
-pub fn appended(current: &Reading<'_>, fragment: &str) -> Result<String, Refusal> {
+pub fn appended(
+    seen: Option<&Reading<'_>>,
+    current: &Reading<'_>,
+    fragment: &str,
+) -> Result<String, Refusal> {
     let (form, now, value) = (current.form, current.text, current.value());
     let glue = if now.is_empty() || now.ends_with('\n') || form == Form::Json { "" } else { "\n" };
     let joined = format!("{now}{glue}{fragment}");
@@ -142,6 +141,10 @@ pub fn appended(current: &Reading<'_>, fragment: &str) -> Result<String, Refusal
             if !fragment.starts_with([' ', '\t'])
                 && matches!((&own.value, value), (Value::Map(_), Value::Map(_))) =>
         {
+            let seen = seen.map(Reading::value);
+            if let Some(unread) = Unread::find(seen, &own.value, value) {
+                return Err(unread.refusal().at_line(own.root.line_of(&unread.path)));
+            }
             let target = merge::merge(None, &own.value, value).value;
             match both {
                 Ok(both) if both.value.same(&target) => Ok(joined),

@@ -9,6 +9,7 @@ use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
 use super::tree::{Doc, Form, empty, read, read_any, text_of};
+use super::unread::Unread;
 use super::value::Value;
 use super::version;
 use crate::documents::{Plan, State};
@@ -38,6 +39,9 @@ pub(super) fn whole(
         return Ok(unchanged(current));
     }
     let writer = Writer::new(form, text, seen.map(ConfigState::of), cur, rules)?;
+    if seen.is_none() {
+        set_only(None, &writer.doc, cur.value())?;
+    }
     let Merge { value: target, overlaps } = writer.merge();
     if let Some(schema) = rules.schema {
         writer.check(&target, schema)?;
@@ -51,6 +55,14 @@ pub(super) fn whole(
         summary.unwrap_or_else(|| summary::of(cur.value(), ConfigState::of(&next).value()));
     let believed = believe(form, text, &next)?;
     Ok(Plan { next, believed, overlaps, summary })
+}
+
+/// A save that sets keys puts nothing else in the place of what its writer has not read.
+fn set_only(seen: Option<&Value>, own: &Doc, current: Option<&Value>) -> Result<(), Refusal> {
+    match current.and_then(|now| Unread::find(seen, &own.value, now)) {
+        Some(unread) => Err(unread.refusal().at_line(own.root.line_of(&unread.path))),
+        None => Ok(()),
+    }
 }
 
 /// A whole save on its way.
@@ -161,6 +173,12 @@ pub(super) fn fragment(
     rules: &Rules<'_>,
 ) -> Result<Plan, Refusal> {
     let fragment = text_of(bytes)?;
+    let cur = ConfigState::of(current).value();
+    if form == Form::Yaml
+        && let Ok(own) = read(form, fragment)
+    {
+        set_only(seen.and_then(|s| ConfigState::of(s).value()), &own, cur)?;
+    }
     let plan = appended(form, fragment, current, rules)?;
     let believed = match seen {
         Some(seen) if same_texts(seen, current) => plan.next.clone(),

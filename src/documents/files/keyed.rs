@@ -76,7 +76,7 @@ pub(super) fn plan(
     match written {
         Written::Removed => Ok(Outcome::gone()),
         Written::Whole(new) => whole(kind, seen, new, current),
-        Written::Fragment(new) => fragment(kind, new, current),
+        Written::Fragment(new) => fragment(kind, seen, new, current),
     }
 }
 
@@ -128,13 +128,20 @@ fn whole(
     Ok(Outcome { overlaps, ..Outcome::text(share(text.as_bytes(), current.text())) })
 }
 
-fn fragment(kind: Keyed, new: &[u8], current: &FileState) -> Result<Outcome, Refusal> {
+fn fragment(
+    kind: Keyed,
+    seen: Option<&FileState>,
+    new: &[u8],
+    current: &FileState,
+) -> Result<Outcome, Refusal> {
     let now_bytes = current.bytes();
     let open = kind.form == Form::Yaml && !now_bytes.is_empty() && !now_bytes.ends_with(b"\n");
     let joined = [&now_bytes[..], if open { b"\n" } else { b"" }, new].concat();
     let text = match Now::of(kind, &now_bytes) {
         Now::Text(now) => {
-            let text = keyed::appended(&now, keyed::text_of(new)?)?.into_bytes();
+            let seen_bytes = seen.map(FileState::bytes).unwrap_or_default();
+            let seen = kind.read(&seen_bytes).ok();
+            let text = keyed::appended(seen.as_ref(), &now, keyed::text_of(new)?)?.into_bytes();
             kind.judge(&text)?;
             text
         }

@@ -13,6 +13,8 @@ mod keyed;
 mod layout;
 mod lines;
 mod pairs;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod rules;
 #[cfg(test)]
 mod rules_tests;

@@ -17,6 +17,8 @@ mod merge;
 mod numbers;
 mod parse;
 mod plan;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod refresh;
 mod rematch;
 mod render;
