@@ -44,6 +44,23 @@ largest() {
   *) echo 2048 ;;
   esac
 }
+# Keeps of what was found the inputs that together reach everything, the small ones first, and all
+# that were written by hand (those have names).
+keep() {
+  local name=$1 grown=$2 least
+  least=$(mktemp -d "$dir/least-XXXXXX") || return 1
+  TMPDIR=$scratch "$dir/$host/release/$name" -set_cover_merge=1 -timeout=5 -rss_limit_mb=1024 "$least" \
+    "fuzz/corpus/$name" "$grown" > "$dir/$name.merge.log" 2>&1 || return 1
+  find "fuzz/corpus/$name" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
+  (cd "$least" && ls -rS | head -n "$kept") | while read -r file; do
+    cmp -s "$least/$file" "fuzz/corpus/$name/$file" ||
+      sum=$(cd "fuzz/corpus/$name" && sha1sum -- * | grep -c "^$file ") || true
+    [ "${sum:-0}" = 0 ] && cp "$least/$file" "fuzz/corpus/$name/$file"
+  done
+  rm -rf "$least"
+}
+# Inputs that are kept for a target, beside those with names.
+kept=80
 summary=() bad=0
 for name in $targets; do
   grown=$dir/corpus/$name artifacts=fuzz/artifacts/$name
@@ -69,7 +86,7 @@ for name in $targets; do
     bad=1
     grep -aE 'panicked at|ERROR: libFuzzer|SUMMARY|Test unit written|Base64' -A 3 "$log" | head -60
   elif [ "${FUZZ_MERGE:-0}" = 1 ]; then
-    scripts/fuzz-merge.sh "$name" "$dir/$host/release/$name" "$grown" || bad=1
+    keep "$name" "$grown" || bad=1
   fi
   summary+=("fuzz $name: $runs runs, $((SECONDS - begin)) s, crashes: $crashes")
   if [ "$crashes" -gt 0 ]; then

@@ -16,6 +16,7 @@ use super::{Database, Part};
 /// ```text
 /// sessions|id=a|status=running     a row; values are NULL, #1, ~1.5, x'00ff' or a text
 /// add TABLE COLUMN                 drop TABLE COLUMN
+/// endless TABLE                    a view without end in its place
 /// version TABLE TEXT               what its database says of its version
 /// patch DATABASE OFFSET HEX        bytes of the file, as damage does it
 /// cut DATABASE LENGTH              also after a loss of power
@@ -94,6 +95,7 @@ fn named(name: &str) -> Option<Database> {
 fn make(dir: &Path, script: &str) -> bool {
     let mut open: [Option<Connection>; 3] = Default::default();
     let mut damage = Vec::new();
+    let mut damaged = false;
     for line in script.lines().take(64) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -111,6 +113,17 @@ fn make(dir: &Path, script: &str) -> bool {
                 let column = quoted(column);
                 alter(dir, table, &format!("DROP COLUMN {column}"), &mut open);
             }
+            ["endless", table] => {
+                let Some(database) = named(table) else { continue };
+                let name = quoted(table);
+                let sql = format!(
+                    "DROP TABLE IF EXISTS {name}; CREATE VIEW {name} AS
+                     WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+                     SELECT x AS id, x AS content, x AS key, x AS created_at FROM c"
+                );
+                let _ = connection(dir, database, &mut open).execute_batch(&sql);
+                damaged = true;
+            }
             ["version", table, ref text @ ..] => {
                 let Some(database) = named(table) else { continue };
                 let conn = connection(dir, database, &mut open);
@@ -121,11 +134,11 @@ fn make(dir: &Path, script: &str) -> bool {
         }
     }
     drop(open);
-    let is_damaged = !damage.is_empty();
+    damaged |= !damage.is_empty();
     for words in damage {
         harm(dir, &words);
     }
-    is_damaged
+    damaged
 }
 
 fn connection<'o>(

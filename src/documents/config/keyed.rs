@@ -1,7 +1,7 @@
 //! Texts in JSON or YAML that are no config: read, merged by key and edited in the same way,
 //! with anything at their top level.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::KeyPath;
 use super::edit::reach;
@@ -12,7 +12,7 @@ pub use super::tree::text_of;
 use super::tree::{Doc, Form, read_any};
 use super::unread::Unread;
 use super::value::Value;
-use crate::model::{Overlap, Reason, Refusal};
+use crate::model::{Overlap, Refusal};
 
 /// A text and what it says.
 pub struct Reading<'t> {
@@ -101,6 +101,23 @@ pub fn merge(
     }
     let text = carry(written.form, base_text, written.text, current.text, &target);
     Ok((text != current.text).then_some(Merged { text, overlaps }))
+}
+
+/// The text of a save onto one that holds nothing but comments: these stay, unless the writer had
+/// seen them and left them out. `None`: nothing changes, the writer had seen what it wrote.
+pub fn beside_comments(seen: Option<&str>, written: &Reading<'_>, current: &str) -> Option<String> {
+    if seen == Some(written.text) {
+        return None;
+    }
+    let had: HashSet<&str> = seen.unwrap_or_default().lines().map(str::trim).collect();
+    let unseen = current.split_inclusive('\n').filter(|l| !had.contains(l.trim()));
+    let mut joined: String = unseen.collect();
+    if !(joined.is_empty() || joined.ends_with('\n')) {
+        joined.push('\n');
+    }
+    joined.push_str(written.text);
+    let same = read_any(written.form, &joined).is_ok_and(|d| d.value.same(written.value()));
+    Some(if same { joined } else { written.text.to_owned() })
 }
 
 /// A blind save of a list without identities: it adds what is not there, as often as it has it.

@@ -251,10 +251,17 @@ pub(super) fn read_any(form: Form, text: &str) -> Result<Doc, Refusal> {
         return Err(empty());
     }
     let root = match form {
-        Form::Json => super::json::parse(text)?,
-        Form::Yaml => super::yaml::parse(text)
-            .and_then(|root| super::yaml::old_readers(text).map(|()| root))?,
+        Form::Json => super::json::parse(text),
+        Form::Yaml => {
+            super::yaml::parse(text).and_then(|root| super::yaml::old_readers(text).map(|()| root))
+        }
     };
+    let root = root.map_err(|mut r| {
+        // What is missing at the end is missing in the last line.
+        let lines = u32::try_from(text.lines().count()).unwrap_or(u32::MAX).max(1);
+        r.line = r.line.map(|line| line.clamp(1, lines));
+        r
+    })?;
     let value = root.value();
     Ok(Doc { root, value })
 }

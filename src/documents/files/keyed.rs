@@ -99,7 +99,20 @@ fn whole(
         };
     };
     let now = match now {
-        Now::Blank => return Ok(as_written()),
+        Now::Blank => {
+            let seen = seen.map(FileState::bytes);
+            let now = String::from_utf8_lossy(&now_bytes);
+            if now.trim_start_matches('\u{feff}').trim().is_empty()
+                || seen.as_ref() == Some(&now_bytes)
+            {
+                return Ok(as_written());
+            }
+            let seen = seen.as_deref().map(String::from_utf8_lossy);
+            return Ok(match keyed::beside_comments(seen.as_deref(), &text, &now) {
+                Some(text) => Outcome::text(share(text.as_bytes(), current.text())),
+                None => Outcome::same(),
+            });
+        }
         Now::Broken => {
             let summary = Some(format!("replaced what was not valid {}", name(kind)));
             return Ok(Outcome { summary, ..as_written() });

@@ -82,6 +82,8 @@ pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> V
         let e = Arc::new(e);
         if e.section.is_state() || matches!(e.section, Section::Ci | Section::Ideas) {
             insert_in_section(ids, batch, e.clone());
+        } else if e.section == Section::Preamble {
+            batch.insert(end_of_preamble(ids), e.clone());
         } else {
             batch.insert(ids.end(), e.clone());
         }
@@ -89,6 +91,18 @@ pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> V
     }
     space(ids, batch);
     out
+}
+
+/// Behind what stands before the first header; in a text that has none, or none before anything
+/// else, the beginning.
+fn end_of_preamble(state: &MissionsState) -> Loc {
+    let mut end = Loc { slot: 0, index: 0 };
+    for (loc, e) in state.located().take_while(|(_, e)| e.section == Section::Preamble) {
+        if !e.is_blank() {
+            end = Loc { index: loc.index + 1, ..loc };
+        }
+    }
+    end
 }
 
 /// An empty line after each section that was put in front of the states.
@@ -118,11 +132,11 @@ pub fn space(ids: &mut MissionsState, batch: &mut Batch) {
 
 /// Inserts one entry at the end of its section, with the header when there is none.
 pub fn insert_in_section(ids: &mut MissionsState, batch: &mut Batch, entry: Arc<Entry>) {
-    let place = match ids.end_of(entry.section) {
-        Some(place) => place,
-        None => new_section(ids, batch, entry.section),
+    let (place, in_force) = match ids.end_of(entry.section) {
+        Some(place) => (place, entry.section),
+        None => (new_section(ids, batch, entry.section), Section::Unknown),
     };
-    batch.insert(place, entry);
+    batch.insert_item(place, entry, in_force);
 }
 
 /// Where a header that does not exist yet is put: CI and ideas before the states, states at

@@ -1,0 +1,80 @@
+//! What several writers put beside each other keeps its own meaning: a line that is no item does
+//! not go on with an item of somebody else, and a fence does not take in what it was not put around.
+
+use std::sync::Arc;
+
+use super::batch::{Piece, assemble};
+use super::entry::{Entry, Kind};
+use super::parse::Parser;
+use super::tree::MissionsState;
+
+/// Where an entry that is to come behind `run` may stand: a line that would go on with the items
+/// there stands before them.
+pub fn place(run: &[Arc<Entry>], entry: &Entry, nested_items: bool) -> usize {
+    let mut at = run.len();
+    if !matches!(entry.kind, Kind::Layout) || entry.is_blank() {
+        return at;
+    }
+    while let Some(above) = run[..at].iter().rposition(|e| !e.is_blank())
+        && goes_on(&run[above..at], entry, nested_items)
+    {
+        at = above;
+    }
+    at
+}
+
+/// Whether the line is read as a part of the item that is the first of `run`, with nothing but
+/// empty lines behind it.
+fn goes_on(run: &[Arc<Entry>], line: &Entry, nested_items: bool) -> bool {
+    let Some(item) = run.first().filter(|e| e.is_item() && !e.opaque) else { return false };
+    let mut text = String::new();
+    for raw in run.iter().map(|e| &*e.raw).chain([&*line.raw]) {
+        text.push_str(raw);
+        if !raw.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    let own = item.raw.len() + usize::from(!item.raw.ends_with('\n'));
+    let mut parser = Parser::new(&text, 0, item.section, nested_items);
+    parser.next().is_some_and(|p| p.raw.len() > own)
+}
+
+/// The version with every entry standing for itself whose lines, as they stand now, would be read
+/// as something else.
+pub fn stand_alone(state: &MissionsState) -> MissionsState {
+    let bytes = state.content().to_vec();
+    let Ok(text) = std::str::from_utf8(&bytes) else { return state.clone() };
+    let mut parser = Parser::new(text, 0, state.start, state.nested_items);
+    let (mut pos, mut section) = (0, state.start);
+    let pieces = state.slots.iter().map(|slot| {
+        let mut entries: Option<Vec<Arc<Entry>>> = None;
+        for (i, e) in slot.core.entries.iter().enumerate() {
+            match parser.pos() <= pos {
+                true => parser.skip_to(pos, section),
+                // What it knows of fences is about what follows its place.
+                false => parser = Parser::new(text, pos, section, state.nested_items),
+            }
+            let same = parser
+                .next()
+                .is_some_and(|p| reads_as(&p.kind, p.raw, e) && p.section == e.section);
+            if !same && !e.opaque {
+                let entries = entries.get_or_insert_with(|| slot.core.entries.clone());
+                let e = Arc::make_mut(&mut entries[i]);
+                (e.opaque, e.open_fence) = (true, false);
+            }
+            pos += e.raw.len();
+            // Lines that stand for themselves are no header.
+            if same && !e.opaque {
+                section = e.section;
+            }
+        }
+        entries.map_or_else(|| Piece::Slot(slot.clone()), Piece::Entries)
+    });
+    let slots = assemble(pieces);
+    MissionsState { slots, ..state.clone() }
+}
+
+/// Whether lines that were read are this entry.
+pub fn reads_as(kind: &Kind, raw: &str, e: &Entry) -> bool {
+    raw == &*e.raw && std::mem::discriminant(kind) == std::mem::discriminant(&e.kind)
+}
