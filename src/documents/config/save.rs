@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::edit::reach;
-use super::lists::merge_lines;
 use super::merge::{self, Merge};
 use super::schema::Schema;
 use super::state::ConfigState;
@@ -12,6 +11,7 @@ use super::tree::{Doc, Form, empty, read, read_any, text_of};
 use super::unread::Unread;
 use super::value::Value;
 use super::version;
+use crate::documents::files::lines::{self, Mode};
 use crate::documents::{Plan, State};
 use crate::model::{Reason, Refusal};
 
@@ -264,8 +264,10 @@ pub(super) fn carry(
     target: &Value,
 ) -> String {
     if let Some(seen) = seen {
-        let merged = merge_lines(seen, written, now);
-        if read_any(form, &merged).is_ok() {
+        let merged = lines::merge(Mode::Text, seen.as_bytes(), written.as_bytes(), now.as_bytes());
+        if let Ok(merged) = String::from_utf8(merged.text)
+            && read_any(form, &merged).is_ok()
+        {
             return reach(form, &merged, target);
         }
     }

@@ -93,7 +93,10 @@ fn whole(
     let now_bytes = current.bytes();
     let now = Now::of(kind, &now_bytes);
     let Some(text) = kind.judge(new)? else {
+        // Comments alone, as they were read.
+        let as_seen = !new.trim_ascii().is_empty() && seen.is_some_and(|s| s.bytes() == new);
         return match now {
+            _ if as_seen => Ok(Outcome::same()),
             Now::Blank => Ok(as_written()),
             Now::Broken | Now::Text(_) => Err(empty(kind)),
         };

@@ -11,7 +11,7 @@ mod document;
 mod event;
 mod keyed;
 mod layout;
-mod lines;
+pub(in crate::documents) mod lines;
 mod pairs;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;

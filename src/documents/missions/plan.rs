@@ -9,7 +9,7 @@ use super::batch::{Batch, Piece, assemble};
 use super::chunk::Slot;
 use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
-use super::insert::{add, fragment, without_known};
+use super::insert::{Addition, add, at_ends, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
 use super::theirs;
@@ -30,6 +30,9 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
         Written::Whole(bytes) => {
             let text = checked(bytes)?;
             if text.trim_start_matches('\u{feff}').trim().is_empty() {
+                if current.content().equals(bytes) {
+                    return Ok(p.nothing(save.current.clone()));
+                }
                 return Err(Refusal::new(Reason::Empty, "the text is empty").hint(
                     "an empty file is never taken for \"remove all missions\"; \
                      keep the headers, such as \"## Pending\"",
@@ -165,14 +168,14 @@ impl Planner<'_> {
         if entries.is_empty() {
             return Ok(self.nothing(seen_state().unwrap_or_else(|| Arc::new(self.only(&[])))));
         }
-        let (next, added) = self.with(self.current, entries);
+        let (next, added) = self.with(self.current, at_ends(entries));
         let tally = Tally { added: added.len(), ..Tally::default() };
         let next: State = Arc::new(added_to(next, self.current, self.now));
         let believed: State = match seen {
             Some(s) if self.is_current(s) => next.clone(),
             Some(s) => {
-                let again = added.iter().map(|e| (**e).clone()).collect();
-                Arc::new(self.with(s, again).0)
+                let again = added.iter().map(|e| (**e).clone());
+                Arc::new(self.with(s, at_ends(again)).0)
             }
             None => Arc::new(self.only(&added)),
         };
@@ -180,14 +183,14 @@ impl Planner<'_> {
     }
 
     /// `base` with additions; counters of the current version.
-    fn with(&self, base: &MissionsState, entries: Vec<Entry>) -> (MissionsState, Vec<Arc<Entry>>) {
+    fn with(&self, base: &MissionsState, new: Vec<Addition>) -> (MissionsState, Vec<Arc<Entry>>) {
         let mut ids = MissionsState {
             next_no: self.current.next_no,
             next_line: self.current.next_line,
             ..base.clone()
         };
         let mut batch = Batch::default();
-        let added = add(&mut ids, &mut batch, entries);
+        let added = add(&mut ids, &mut batch, new);
         (batch.apply(&ids), added)
     }
 
