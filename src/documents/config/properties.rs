@@ -341,9 +341,8 @@ fn merged(b: &State, c: &State, form: Form, theirs: &[u8], plan: &Plan) {
                 "{wanted:?} is wanted: {}",
                 said()
             );
-            if plan.overlaps.is_empty() {
-                in_order(&c_value, &m);
-            }
+            let target = super::merge::merge(Some(&b_value), &t.value, &c_value).value;
+            in_order(&c_value, &target);
         }
         comments_stay(form, b, c, theirs_text, &plan.next);
     }

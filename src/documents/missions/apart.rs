@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::batch::{Piece, assemble};
+use super::chunk::Slots;
 use super::entry::{Entry, Kind};
 use super::parse::Parser;
 use super::tree::MissionsState;
@@ -39,39 +40,62 @@ fn goes_on(run: &[Arc<Entry>], line: &Entry, nested_items: bool) -> bool {
     parser.next().is_some_and(|p| p.raw.len() > own)
 }
 
+/// How often entries that now stand for themselves may change how others are read.
+const ROUNDS: usize = 4;
+
 /// The version with every entry standing for itself whose lines, as they stand now, would be read
 /// as something else.
 pub fn stand_alone(state: &MissionsState) -> MissionsState {
-    let bytes = state.content().to_vec();
-    let Ok(text) = std::str::from_utf8(&bytes) else { return state.clone() };
-    let mut parser = Parser::new(text, 0, state.start, state.nested_items);
-    let (mut pos, mut section) = (0, state.start);
-    let pieces = state.slots.iter().map(|slot| {
-        let mut entries: Option<Vec<Arc<Entry>>> = None;
-        for (i, e) in slot.core.entries.iter().enumerate() {
-            match parser.pos() <= pos {
-                true => parser.skip_to(pos, section),
-                // What it knows of fences is about what follows its place.
-                false => parser = Parser::new(text, pos, section, state.nested_items),
-            }
-            let same = parser
-                .next()
-                .is_some_and(|p| reads_as(&p.kind, p.raw, e) && p.section == e.section);
-            if !same && !e.opaque {
-                let entries = entries.get_or_insert_with(|| slot.core.entries.clone());
-                let e = Arc::make_mut(&mut entries[i]);
-                (e.opaque, e.open_fence) = (true, false);
-            }
-            pos += e.raw.len();
-            // Lines that stand for themselves are no header.
-            if same && !e.opaque {
-                section = e.section;
-            }
+    let mut state = state.clone();
+    for _ in 0..ROUNDS {
+        match marked(&state) {
+            Some(slots) => state.slots = slots,
+            None => break,
         }
-        entries.map_or_else(|| Piece::Slot(slot.clone()), Piece::Entries)
-    });
-    let slots = assemble(pieces);
-    MissionsState { slots, ..state.clone() }
+    }
+    state
+}
+
+/// One round; `None`: all is read as it is meant.
+fn marked(state: &MissionsState) -> Option<Slots> {
+    let bytes = state.content().to_vec();
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let parser = |pos, section| {
+        let mut parser = Parser::new(text, pos, section, state.nested_items);
+        state.entries().filter(|e| e.opaque).for_each(|e| parser.knows(e));
+        parser
+    };
+    let mut reader = parser(0, state.start);
+    let (mut pos, mut section, mut any) = (0, state.start, false);
+    let pieces: Vec<Piece> = state
+        .slots
+        .iter()
+        .map(|slot| {
+            let mut entries: Option<Vec<Arc<Entry>>> = None;
+            for (i, e) in slot.core.entries.iter().enumerate() {
+                match reader.pos() <= pos {
+                    true => reader.skip_to(pos, section),
+                    // What it knows of fences is about what follows its place.
+                    false => reader = parser(pos, section),
+                }
+                let same = reader
+                    .next()
+                    .is_some_and(|p| reads_as(&p.kind, p.raw, e) && p.section == e.section);
+                if !same && !e.opaque {
+                    let entries = entries.get_or_insert_with(|| slot.core.entries.clone());
+                    let e = Arc::make_mut(&mut entries[i]);
+                    (e.opaque, e.open_fence, any) = (true, false, true);
+                }
+                pos += e.raw.len();
+                // Lines that stand for themselves are no header.
+                if same && !e.opaque {
+                    section = e.section;
+                }
+            }
+            entries.map_or_else(|| Piece::Slot(slot.clone()), Piece::Entries)
+        })
+        .collect();
+    any.then(|| assemble(pieces))
 }
 
 /// Whether lines that were read are this entry.

@@ -1,6 +1,6 @@
 //! From rows to lines: used only for lines that a command or another program has changed.
 
-use super::entry::{Ci, Entry, Idea, Kind, Mission, Section};
+use super::entry::{Ci, Entry, Idea, Kind, Mission, Section, clean};
 use super::marker;
 use super::parse::{Parser, stripped};
 
@@ -38,8 +38,9 @@ pub fn entry(id: u64, kind: Kind, section: Section, eol: &str, like: Option<&str
 
 fn reads_as(read: &Kind, meant: &Kind) -> bool {
     match (read, meant) {
-        (Kind::Mission(a), Kind::Mission(b)) => a.text == b.text,
-        (Kind::Idea(a), Kind::Idea(b)) => a.text == b.text,
+        // Blanks make no other text, and the row keeps its own as long as its lines stay.
+        (Kind::Mission(a), Kind::Mission(b)) => clean(&a.text) == clean(&b.text),
+        (Kind::Idea(a), Kind::Idea(b)) => clean(&a.text) == clean(&b.text),
         (Kind::Ci(a), Kind::Ci(b)) => a == b,
         (a, b) => a == b,
     }
@@ -55,7 +56,8 @@ fn split_lines(text: &str) -> Vec<String> {
 fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
     let mut lines = split_lines(&m.text);
     if m.is_block() {
-        if lines.iter().any(|l| l.is_empty()) {
+        // An empty line ends it, but not in a fence.
+        if lines.iter().any(|l| l.is_empty()) && !is_one(&lines, section) {
             lines.retain(|l| !l.is_empty());
         }
     } else {
@@ -71,6 +73,13 @@ fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
         last.push_str(&marker::render(&shown, section == Section::Failed));
     }
     lines
+}
+
+/// Whether the lines are read as one entry.
+fn is_one(lines: &[String], section: Section) -> bool {
+    let text = lines.join("\n");
+    let mut parser = Parser::new(&text, 0, section, false);
+    parser.next().is_some_and(|p| p.raw.len() == text.len())
 }
 
 /// Makes an item of the lines of its text.
