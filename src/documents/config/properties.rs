@@ -134,8 +134,11 @@ fn renders(value: &Value) {
         match form {
             Form::Json => read_as_others_do(&text, value),
             Form::Yaml => {
-                let theirs: serde_yaml::Value = serde_yaml::from_str(&text)
-                    .unwrap_or_else(|e| panic!("{e}: {text:?} was written"));
+                let theirs: serde_yaml::Value = match serde_yaml::from_str(&text) {
+                    // Not all of them have whole numbers of any size.
+                    Err(e) if e.to_string().contains("128, expected") => continue,
+                    theirs => theirs.unwrap_or_else(|e| panic!("{e}: {text:?} was written")),
+                };
                 assert!(same_yaml(value, &theirs), "{text:?} is {theirs:?} to others");
             }
         }

@@ -96,7 +96,7 @@ fn rendered_reads_back(e: &Entry, nested: bool) {
     if !e.is_item() {
         return;
     }
-    let rendered = render::entry(e.id, e.kind.clone(), e.section, "\n", None);
+    let rendered = render::entry(e.id, e.kind.clone(), e.section, "\n", Some(&e.raw));
     assert!(rendered.raw.ends_with('\n'));
     if rendered.opaque {
         // Only what has lines of its own meaning.
@@ -114,7 +114,7 @@ fn rendered_reads_back(e: &Entry, nested: bool) {
         Kind::Layout | Kind::Header => Default::default(),
     };
     assert_eq!(texts(&read.kind), texts(&e.kind), "as {:?}", rendered.raw);
-    let again = render::entry(e.id, read.kind, e.section, "\n", None);
+    let again = render::entry(e.id, read.kind, e.section, "\n", Some(&rendered.raw));
     assert_eq!(again.raw, rendered.raw, "of {:?}", e.raw);
 }
 
@@ -224,7 +224,7 @@ pub fn merge(input: &[u8]) {
 }
 
 fn merged(b: &State, c: &State, theirs: &[u8], plan: &Plan) {
-    let t = plan::read(std::str::from_utf8(theirs).unwrap_or_default(), of(b).nested_items);
+    let t = plan::believe(std::str::from_utf8(theirs).unwrap_or_default(), of(b), "");
     let (b_state, c_state, m) = (of(b), of(c), of(&plan.next));
     version_is_sound(m);
     let shown_m = String::from_utf8_lossy(&bytes(&plan.next)).into_owned();
@@ -274,8 +274,10 @@ fn version_is_sound(m: &MissionsState) {
     for read in &read {
         let e = entries.next().unwrap_or_else(|| panic!("{:?} is read from {text:?}", read.raw));
         let same = match (&read.kind, &e.kind) {
-            // Of what stands for itself only the row says what it means; blanks make no other text.
-            (Kind::Mission(a), Kind::Mission(b)) => read.opaque || clean(&a.text) == clean(&b.text),
+            // Of what stands for itself only the row says what it means.
+            _ if read.opaque => true,
+            // Blanks make no other text.
+            (Kind::Mission(a), Kind::Mission(b)) => clean(&a.text) == clean(&b.text),
             (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
         };
         let section = read.section == e.section || matches!(e.kind, Kind::Layout);

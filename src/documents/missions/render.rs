@@ -12,7 +12,11 @@ pub fn entry(id: u64, kind: Kind, section: Section, eol: &str, like: Option<&str
         &raw[..raw.len() - raw.trim_start_matches([' ', '\t']).len()]
     });
     let lines = match &kind {
-        Kind::Mission(m) => mission_lines(m, section, indent),
+        Kind::Mission(m) => {
+            // An item whose text begins like a block stays an item.
+            let block = m.is_block() && !like.is_some_and(|l| stripped(l).starts_with("- "));
+            mission_lines(m, section, indent, block)
+        }
         Kind::Ci(c) => vec![ci_line(c)],
         Kind::Idea(i) => idea_lines(i),
         Kind::Layout | Kind::Header => vec![section.header().to_owned()],
@@ -53,9 +57,9 @@ fn split_lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
+fn mission_lines(m: &Mission, section: Section, indent: &str, block: bool) -> Vec<String> {
     let mut lines = split_lines(&m.text);
-    if m.is_block() {
+    if block {
         // An empty line ends it, but not in a fence.
         if lines.iter().any(|l| l.is_empty()) && !is_one(&lines, section) {
             lines.retain(|l| !l.is_empty());
