@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Fuzzes one target, or all of them one after the other, for so many seconds each:
+# Fuzzes one target, or all of them, for so many seconds each:
 #   scripts/fuzz.sh TARGET|all SECONDS
 # What is found lies in fuzz/artifacts/TARGET. The last lines, one for each target, are
 #   fuzz TARGET: N runs, N s, crashes: N
-# and the exit code is 1 when there was a crash. Settings:
-#   FUZZ_JOBS=1      processes for each target
+# followed by the inputs, if there are any; the exit code is then 1. Settings:
+#   FUZZ_AT_ONCE     targets that run at the same time (one for each processor)
 #   FUZZ_MERGE=1     keep the inputs that reach something new in fuzz/corpus/TARGET, minimised
 #   FUZZ_DIR         where the build and the growing corpora are (the target directory)
 set -uo pipefail
@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 need_rust
 target=${1:?"usage: scripts/fuzz.sh TARGET|all SECONDS"}
 seconds=${2:?"usage: scripts/fuzz.sh TARGET|all SECONDS"}
-jobs=${FUZZ_JOBS:-1}
+at_once=${FUZZ_AT_ONCE:-$(nproc)}
+[ "$seconds" -gt 0 ] || exit 0
 dir=${FUZZ_DIR:-$(target_dir)/fuzz}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
@@ -47,51 +48,50 @@ largest() {
 # Keeps of what was found the inputs that together reach everything, the small ones first, and all
 # that were written by hand (those have names).
 keep() {
-  local name=$1 grown=$2 least
+  local name=$1 grown=$2 least file
   least=$(mktemp -d "$dir/least-XXXXXX") || return 1
   TMPDIR=$scratch "$dir/$host/release/$name" -set_cover_merge=1 -timeout=5 -rss_limit_mb=1024 "$least" \
     "fuzz/corpus/$name" "$grown" > "$dir/$name.merge.log" 2>&1 || return 1
   find "fuzz/corpus/$name" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
+  # libFuzzer calls an input by the SHA-1 of its content.
+  (cd "fuzz/corpus/$name" && sha1sum -- *) | cut -c1-40 | (cd "$least" && xargs rm -f --)
   (cd "$least" && ls -rS | head -n "$kept") | while read -r file; do
-    cmp -s "$least/$file" "fuzz/corpus/$name/$file" ||
-      sum=$(cd "fuzz/corpus/$name" && sha1sum -- * | grep -c "^$file ") || true
-    [ "${sum:-0}" = 0 ] && cp "$least/$file" "fuzz/corpus/$name/$file"
+    cp "$least/$file" "fuzz/corpus/$name/$file"
   done
   rm -rf "$least"
 }
 # Inputs that are kept for a target, beside those with names.
 kept=80
-summary=() bad=0
+
+# One target; its summary goes to a file.
+one() {
+  local name=$1 grown=$dir/corpus/$1 artifacts=fuzz/artifacts/$1 log=$dir/$1.log begin=$SECONDS
+  local crashes=0 runs options
+  mkdir -p "$grown" "$artifacts" "$scratch/$name"
+  options=(-max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len="$(largest "$name")"
+    -artifact_prefix="$artifacts/" -print_final_stats=1 -use_value_profile=1
+    -dict="fuzz/dictionaries/$name")
+  TMPDIR=$scratch/$name RUST_BACKTRACE=0 "$dir/$host/release/$name" "${options[@]}" "$grown" \
+    "fuzz/corpus/$name" > "$log" 2>&1 || crashes=1
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  if [ "$crashes" = 0 ] && [ "${FUZZ_MERGE:-0}" = 1 ]; then keep "$name" "$grown" || crashes=1; fi
+  {
+    printf 'fuzz %s: %s runs, %s s, crashes: %s\n' "$name" "${runs:-0}" $((SECONDS - begin)) $crashes
+    if [ "$crashes" != 0 ]; then
+      sed -n 's/.*Test unit written to /  /p' "$log"
+      grep -aE -A 2 'panicked at|ERROR: libFuzzer: (timeout|out-of)' "$log" | cut -c 1-300 | head -5
+    fi
+  } > "$dir/$name.summary"
+}
 for name in $targets; do
-  grown=$dir/corpus/$name artifacts=fuzz/artifacts/$name
-  mkdir -p "$grown" "$artifacts"
-  log=$dir/$name.log
-  : > "$log"
-  options=(-max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -malloc_limit_mb=512
-    -max_len="$(largest "$name")" -artifact_prefix="$artifacts/" -print_final_stats=1 -use_value_profile=1)
-  [ -f "fuzz/dictionaries/$name" ] && options+=(-dict="fuzz/dictionaries/$name")
-  begin=$SECONDS
-  pids=() logs=()
-  for ((n = 1; n <= jobs; n++)); do
-    TMPDIR=$scratch RUST_BACKTRACE=0 "$dir/$host/release/$name" "${options[@]}" "$grown" \
-      "fuzz/corpus/$name" > "$log.$n" 2>&1 &
-    pids+=($!) logs+=("$log.$n")
-  done
-  crashes=0
-  for pid in "${pids[@]}"; do wait "$pid" || crashes=$((crashes + 1)); done
-  cat "${logs[@]}" > "$log"
-  rm -f "${logs[@]}"
-  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | awk '{n += $1} END {print n + 0}')
-  if [ "$crashes" -gt 0 ]; then
-    bad=1
-    grep -aE 'panicked at|ERROR: libFuzzer|SUMMARY|Test unit written|Base64' -A 3 "$log" | head -60
-  elif [ "${FUZZ_MERGE:-0}" = 1 ]; then
-    keep "$name" "$grown" || bad=1
-  fi
-  summary+=("fuzz $name: $runs runs, $((SECONDS - begin)) s, crashes: $crashes")
-  if [ "$crashes" -gt 0 ]; then
-    while read -r file; do summary+=("  $file"); done < <(sed -n 's/.*Test unit written to //p' "$log")
-  fi
+  while [ "$(jobs -rp | wc -l)" -ge "$at_once" ]; do wait -n; done
+  rm -f "$dir/$name.summary"
+  one "$name" &
 done
-printf '%s\n' "${summary[@]}"
+wait
+bad=0
+for name in $targets; do
+  cat "$dir/$name.summary" || bad=1
+  grep -q 'crashes: 0$' "$dir/$name.summary" || bad=1
+done
 exit $bad

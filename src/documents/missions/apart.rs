@@ -102,3 +102,58 @@ fn marked(state: &MissionsState) -> Option<Slots> {
 pub fn reads_as(kind: &Kind, raw: &str, e: &Entry) -> bool {
     raw == &*e.raw && std::mem::discriminant(kind) == std::mem::discriminant(&e.kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Live;
+    use super::*;
+
+    #[test]
+    fn a_line_of_somebody_else_does_not_go_on_with_an_item() {
+        let mut live = Live::new();
+        live.edit("## Pending\n- a\n- b\n\n## Notes\nx\n\n## Done\n");
+        live.blind("# Mine\n\n## Pending\nfree text\n- c\n## Notes\ny\n");
+        assert_eq!(
+            live.text(),
+            "# Mine\n## Pending\nfree text\n- a\n- b\n- c\n\n## Notes\nx\ny\n\n## Done\n"
+        );
+        // Of two saves: the line stands above the item that came first.
+        let seen = live.state.clone();
+        live.edit(&live.text().replace("free text\n", "free text\n- first\n"));
+        let theirs = String::from_utf8_lossy(&MissionsState::of(&seen).unwrap().content().to_vec())
+            .replace("free text\n", "free text\nmore text\n");
+        live.whole(&seen, &theirs);
+        assert!(live.text().contains("free text\nmore text\n- first\n- a\n"), "{}", live.text());
+        assert_eq!(live.rows().len(), 4);
+    }
+
+    #[test]
+    fn rows_with_open_fences_are_not_taken_into_each_other() {
+        let mut live = Live::new();
+        live.sql(
+            "INSERT INTO missions (text, state, sequence) VALUES
+               ('a' || char(10) || '```' || char(10) || 'b', 'pending', 1), ('c', 'pending', 2),
+               ('d' || char(10) || '```' || char(10) || 'e', 'pending', 3)",
+        );
+        live.refresh();
+        let text = live.text();
+        let seen = live.state.clone();
+        live.whole(&seen, &format!("{text}\n## Notes\n"));
+        assert_eq!(live.rows(), ["pending:a\n```\nb", "pending:c", "pending:d\n```\ne"]);
+    }
+
+    #[test]
+    fn a_row_of_an_empty_last_section_stands_in_it() {
+        let mut live = Live::new();
+        live.edit("# Missions\n\n## Failed\n");
+        live.sql(
+            "INSERT INTO missions (text, state, completed_at) VALUES
+               ('a', 'pending', NULL), ('z', 'failed', '2026-07-01T10:00'), ('b', 'done', NULL)",
+        );
+        live.refresh();
+        assert_eq!(
+            live.text(),
+            "# Missions\n\n## Failed\n- z ❌ (2026-07-01 10:00)\n\n## Pending\n- a\n\n## Done\n- b\n"
+        );
+    }
+}
