@@ -17,6 +17,7 @@ mod merge;
 mod numbers;
 mod parse;
 mod plan;
+mod readback;
 mod refresh;
 mod rematch;
 mod render;
