@@ -4,7 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -61,6 +61,8 @@ pub(super) struct Probe {
     pub(super) conn: Connection,
     /// Its `data_version` at a moment when the documents were known to be up to date.
     pub(super) known: Option<i64>,
+    /// When a reader last asked it.
+    pub(super) asked: Option<Instant>,
 }
 
 /// An open store.
@@ -143,7 +145,7 @@ impl Store {
             options,
             bare,
             writer: Mutex::new(Writer { conn: writer, seen: None, mark: None }),
-            probe: Mutex::new(Probe { conn: probe, known: None }),
+            probe: Mutex::new(Probe { conn: probe, known: None, asked: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),
             locking: Arc::default(),
@@ -156,6 +158,11 @@ impl Store {
     /// The store's directory, as it was given.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// How long a commit waits for another program's lock.
+    pub fn patience(&self) -> Duration {
+        self.options.patience
     }
 
     /// Opened read-only.

@@ -21,6 +21,7 @@ mod commit;
 mod guards;
 mod handle;
 mod hidden;
+mod known;
 pub mod layer;
 mod listing;
 mod managed;

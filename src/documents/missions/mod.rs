@@ -20,6 +20,7 @@ mod parse;
 mod plan;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
+mod readback;
 mod refresh;
 mod rematch;
 mod render;

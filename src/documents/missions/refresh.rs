@@ -441,7 +441,7 @@ impl<'a> Refresh<'a> {
             .cloned()
             .collect();
         let mut next = batch.apply(&state);
-        if touched && !super::plan::reads_back(&next, last) {
+        if touched && !super::readback::reads_back(&next, last) {
             next = super::apart::stand_alone(&next);
         }
         let mut keys: Numbers<Ident, RowKey> = with_room(rows.len());
