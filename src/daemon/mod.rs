@@ -17,6 +17,7 @@ pub mod leases;
 pub mod leave;
 pub mod lock;
 pub mod logging;
+mod memory;
 pub mod mounted;
 pub mod mounts;
 pub mod names;

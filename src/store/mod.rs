@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod gate;
 mod history;
+pub mod leaves;
 mod lockfile;
 mod maintain;
 mod migrate;
