@@ -36,4 +36,4 @@ pub mod whole;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};
-pub use instance::{Instance, is_store};
+pub use instance::{Instance, is_marked, is_store};
