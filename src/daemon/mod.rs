@@ -23,6 +23,7 @@ pub mod names;
 mod outside;
 mod owners;
 mod ports;
+mod probe;
 pub mod ready;
 pub mod scratch;
 pub mod serve;

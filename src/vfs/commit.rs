@@ -14,6 +14,17 @@ use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version, Written};
 use crate::model::{Actor, DocId, Reason, Refusal, Stamp, Via, View};
 
+/// A commit, for the log.
+fn told(view: View, actor: &Actor, saved: &Saved, stale: bool) -> String {
+    let (name, rev, by) = (view.name(), saved.version.rev, actor.named());
+    let met = match saved.overlaps.len() {
+        0 => String::new(),
+        n => format!(", merged over {n} overlapping changes"),
+    };
+    let old = if stale { ", of an older version" } else { "" };
+    format!("{name}: revision {rev} by {by}{met}{old}")
+}
+
 /// Files that a stale save's writer wrote last and that may be its backup.
 const BACKUPS_TRIED: usize = 8;
 
@@ -143,6 +154,7 @@ impl Tree {
                 self.report.stale(view, &saver.actor, rev, self.now());
             }
             self.rescue.forgive(self.root(), view, &saver.actor);
+            log::info!("{}", told(view, &saver.actor, &saved, stale));
         }
         Ok(saved)
     }
@@ -214,11 +226,11 @@ impl Tree {
                 None
             }
         };
+        let rev = self.docs.cached(view.doc()).rev;
         log::warn!(
-            "{}: save by {} (pid {}) refused: {refusal}",
+            "{}: save by {} refused, revision {rev} stays: {refusal}",
             view.name(),
-            actor.program,
-            actor.pid
+            actor.named()
         );
         self.report.refused(view, actor, refusal, kept.as_deref(), now);
         let recorded = self.memory.record_refusal(now, view, actor, refusal, kept.as_deref());

@@ -33,6 +33,9 @@ use crate::model::{Stamp, View};
 /// How long an expectation waits for the session's next save, in nanoseconds.
 pub const PATIENCE: i64 = 60_000_000_000;
 
+/// Names whose hash is remembered.
+const HASHES_KEPT: usize = 64;
+
 const SHA256: &[u8] = b"user.instancefs.sha256";
 const REV: &[u8] = b"user.instancefs.rev";
 const EXPECT: &[u8] = b"user.instancefs.expect-sha256";
@@ -141,6 +144,9 @@ impl Guards {
         let hash: Hash = hasher.finalize().into();
         let mut hashes = self.hashes.lock();
         hashes.retain(|(v, ..)| *v != view);
+        if hashes.len() >= HASHES_KEPT {
+            hashes.remove(0);
+        }
         hashes.push((view, version.clone(), hash));
         hash
     }

@@ -267,6 +267,8 @@ impl Tree {
         if due {
             self.procs.tick();
             self.tables.rest();
+            self.seen.thin(|id| self.procs.alive(id));
+            self.sources.thin();
         }
     }
 
