@@ -28,10 +28,14 @@ pub fn statfs(path: &Path, patience: Duration) -> io::Result<Option<Result<(), E
     // the kernel is not waited for, and is reaped by init when this process ends.
     unsafe {
         libc::kill(child, libc::SIGKILL);
-        libc::waitpid(child, std::ptr::null_mut(), answer.as_ref().map_or(0, |a| match a {
-            Some(_) => 0,
-            None => libc::WNOHANG,
-        }));
+        libc::waitpid(
+            child,
+            std::ptr::null_mut(),
+            answer.as_ref().map_or(0, |a| match a {
+                Some(_) => 0,
+                None => libc::WNOHANG,
+            }),
+        );
     }
     answer
 }

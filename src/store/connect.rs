@@ -259,7 +259,8 @@ fn unusable(path: &Path, reason: &str) -> StoreError {
 
 pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError + '_ {
     move |source| match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => StoreError::Full,
+        Some(libc::ENOSPC) => StoreError::Full,
+        Some(libc::EDQUOT) => StoreError::Quota,
         _ => StoreError::Io { path: path.to_owned(), source },
     }
 }

@@ -314,5 +314,9 @@ fn explain(conn: &Connection, e: StoreError) -> StoreError {
     // SAFETY: the handle is valid while `conn` is borrowed, and the call only reads a number
     // from it; the connection is used by one thread at a time (it is behind a mutex).
     let errno = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
-    if matches!(errno, libc::ENOSPC | libc::EDQUOT) { StoreError::Full } else { e }
+    match errno {
+        libc::ENOSPC => StoreError::Full,
+        libc::EDQUOT => StoreError::Quota,
+        _ => e,
+    }
 }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::ErrorCode;
 
-use super::connect::{Store, io};
 use super::StoreError;
+use super::connect::{Store, io};
 
 /// Device and inode number.
 type Id = (u64, u64);
@@ -99,10 +99,7 @@ impl Whereabouts {
 /// SQLite cannot make sense of the file.
 fn is_damage(e: &StoreError) -> bool {
     let StoreError::Sqlite(e) = e else { return false };
-    matches!(
-        e.sqlite_error_code(),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
-    )
+    matches!(e.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 fn lost(path: &Path, what: &str) -> StoreError {
@@ -179,7 +176,9 @@ mod tests {
     #[test]
     fn what_is_in_a_removed_wal_comes_into_the_database() {
         let (dir, store) = store();
-        store.gate(|c| Ok(c.execute_batch("CREATE TABLE kept (x); INSERT INTO kept VALUES (7)")?)).unwrap();
+        store
+            .gate(|c| Ok(c.execute_batch("CREATE TABLE kept (x); INSERT INTO kept VALUES (7)")?))
+            .unwrap();
         std::fs::remove_file(dir.path().join("missions.db-wal")).unwrap();
         assert!(store.sync().is_err());
         // As after a kill: only the database is left.

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::budget::no_room;
 use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
 use super::layer::{Error, Fh, Node, Result};
@@ -271,7 +272,8 @@ impl Tree {
     fn commit_whole(&self, h: &DocHandle, state: &mut State, saver: &Saver) -> Result<()> {
         let Some(whole) = &state.whole else { return Ok(()) };
         let answer = if state.overflow {
-            Err(Failed::refused(too_big(self.options.size_limit)))
+            let why = if state.cramped { no_room() } else { too_big(self.options.size_limit) };
+            Err(Failed::refused(why))
         } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
             Err(Failed::refused(blank()))
         } else {

@@ -238,12 +238,12 @@ impl Tree {
     pub(super) fn past_access(&self, past: Past, attr: Attr) -> Attr {
         let (mode, uid, gid) = match past {
             Past::Root | Past::Alias(_) => return attr,
-            Past::Folder(path) | Past::Names(View::File(path)) | Past::File(View::File(path), _) => {
-                match self.path_access(path) {
-                    Some(access) => access,
-                    None => (0o400, attr.uid, attr.gid),
-                }
-            }
+            Past::Folder(path)
+            | Past::Names(View::File(path))
+            | Past::File(View::File(path), _) => match self.path_access(path) {
+                Some(access) => access,
+                None => (0o400, attr.uid, attr.gid),
+            },
             Past::Names(view) | Past::File(view, _) => self.names.access(view),
         };
         let read = mode & 0o444;

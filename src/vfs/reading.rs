@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::budget::Held;
 use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
@@ -271,6 +272,7 @@ fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
     state.at_end = None;
     // A text that was committed gives way to what is there now.
     state.whole = None;
+    state.held = Held::default();
 }
 
 fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize, now: Stamp) -> Vec<u8> {

@@ -133,6 +133,12 @@ impl Seen {
         self.clock.load(Ordering::Relaxed)
     }
 
+    /// How many processes are on record.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.records.lock().len()
+    }
+
     /// Nobody has looked at anything.
     pub fn is_empty(&self) -> bool {
         self.generation() == 0

@@ -74,8 +74,7 @@ impl Sources {
     pub fn thin(&self) {
         let mut guard = self.files.lock();
         let holds = |s: &Source| !s.looks.is_empty() || s.began_as.is_some();
-        let mut used: Vec<u64> =
-            guard.0.values().filter(|s| holds(s)).map(|s| s.used).collect();
+        let mut used: Vec<u64> = guard.0.values().filter(|s| holds(s)).map(|s| s.used).collect();
         if used.len() <= LOOKS_KEPT {
             return;
         }

@@ -1,5 +1,6 @@
 //! The tree driven by processes that do what real ones were seen doing, without a mount.
 
+mod bounds;
 mod disk;
 mod errors;
 mod fakes;
