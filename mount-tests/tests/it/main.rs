@@ -9,6 +9,7 @@ mod crash;
 mod harness;
 mod history;
 mod hostile;
+mod hostile_load;
 mod koan;
 mod koan_adopt;
 mod koan_container;
