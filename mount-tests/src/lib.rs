@@ -12,10 +12,12 @@
 
 mod actor;
 mod binary;
+pub mod budgets;
 pub mod floor;
 mod instance;
 mod kernel;
 pub mod machine;
+pub mod measure;
 pub mod plain_load;
 pub mod programs;
 mod python;

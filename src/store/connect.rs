@@ -128,7 +128,8 @@ impl Store {
         // anywhere.
         match std::fs::symlink_metadata(&db) {
             Ok(m) if m.is_file() => {}
-            Ok(_) => return Err(unusable(&db, "not a regular file")),
+            Ok(m) if m.is_symlink() => return Err(unusable(&db, "a symlink is not followed")),
+            Ok(_) => return Err(unusable(&db, "not a file")),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(unusable(&db, "no such database; `instancefs init` makes a store"));
             }

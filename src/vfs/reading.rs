@@ -159,7 +159,7 @@ impl Tree {
         offset: u64,
     ) -> Result<MutexGuard<'h, State>> {
         let others: Vec<_> =
-            self.handles_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
+            self.unsaved_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
         let settled = self.settle_locked_writers(&others, h.view(), process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view().doc())?;
@@ -230,7 +230,7 @@ impl Tree {
     fn outdated(&self, h: &DocHandle, state: &State) -> bool {
         let Some((version, _)) = &state.reading else { return false };
         self.docs.cached(h.view().doc()).rev != version.rev
-            || self.handles_on(h.view()).iter().any(|o| o.fh != h.fh && o.is_dirty())
+            || self.unsaved_on(h.view()).iter().any(|o| o.fh != h.fh)
     }
 
     /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what

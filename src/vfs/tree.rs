@@ -363,6 +363,12 @@ impl Tree {
         self.handles.read().values().filter(|h| h.view() == view).cloned().collect()
     }
 
+    /// Those of them that have uncommitted bytes. The others, which may be very many, cost a look.
+    pub(super) fn unsaved_on(&self, view: View) -> Vec<Arc<DocHandle>> {
+        let handles = self.handles.read();
+        handles.values().filter(|h| h.is_dirty() && h.view() == view).cloned().collect()
+    }
+
     pub(super) fn handle(&self, fh: Fh) -> Result<Arc<DocHandle>> {
         self.handles.read().get(&fh).cloned().ok_or(Error::BadHandle)
     }

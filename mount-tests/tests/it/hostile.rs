@@ -126,9 +126,7 @@ fn set_id_bits_on_documents_run_as_nobody_else() {
         it.sh(&format!("chmod 6755 {name}"));
     }
     let mut p = nobody(&it);
-    p.run(
-        "out = subprocess.run(['./id', '-u'], capture_output=True, text=True)",
-    );
+    p.run("out = subprocess.run(['./id', '-u'], capture_output=True, text=True)");
     assert_eq!(p.text("out.stdout.strip()"), "65534");
     // A save by somebody else takes them away from a file, as on any file system.
     it.sh("chmod 6777 outbox.md");
