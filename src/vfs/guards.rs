@@ -71,6 +71,11 @@ impl Guard {
         matches!(self.owner, Owner::Session(_)) && now.0 - self.set.0 > PATIENCE
     }
 
+    /// A clock that was set back makes no expectation last longer than from now on.
+    fn keep_up(&mut self, now: Stamp) {
+        self.set = self.set.min(now);
+    }
+
     fn is_of(&self, saver: &Saver) -> bool {
         match self.owner {
             Owner::Handle(fh, id) => {
@@ -92,6 +97,7 @@ impl Guards {
     /// Takes the expectation that this save has to meet: the handle's before the session's.
     pub(super) fn take(&self, view: View, saver: &Saver, now: Stamp) -> Option<Guard> {
         let mut waiting = self.waiting.lock();
+        waiting.iter_mut().for_each(|g| g.keep_up(now));
         waiting.retain(|g| !g.is_over(now));
         let fits = |g: &&(usize, &Guard)| g.1.view == view && g.1.is_of(saver);
         let all: Vec<_> = waiting.iter().enumerate().collect();
@@ -203,6 +209,7 @@ impl Tree {
         let owner = *self.owners(who, view).first().ok_or(Error::NotSupported)?;
         let set = self.now();
         let mut waiting = self.guards.waiting.lock();
+        waiting.iter_mut().for_each(|g| g.keep_up(set));
         waiting.retain(|g| !g.is_over(set));
         let before = waiting.iter().position(|g| (g.view, g.owner) == (view, owner));
         match (before, flags) {

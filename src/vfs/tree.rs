@@ -266,7 +266,7 @@ impl Tree {
         const EVERY: i64 = 2_000_000_000;
         let due = {
             let mut last = self.last_mounts.lock();
-            let due = now.0 - last.0 >= EVERY;
+            let due = now.due(*last, EVERY);
             if due {
                 *last = now;
             }

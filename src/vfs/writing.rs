@@ -182,7 +182,7 @@ impl Tree {
                 h.mode.write
                     && h.opened_by(process.id)
                     && !h.is_dirty()
-                    && now.0 - h.opened.0 < TRUNCATION_OF_OPEN
+                    && !now.due(h.opened, TRUNCATION_OF_OPEN)
             };
             let newest = self.handles_on(view).into_iter().filter(fresh).max_by_key(|h| h.fh);
             if let Some(h) = newest {
@@ -444,7 +444,7 @@ impl Tree {
                 s.whole.is_none()
                     && s.refused.is_none()
                     && s.fragment.contains(&b'\n')
-                    && now.0 - s.last_write.0 >= APPEND_REST
+                    && now.due(s.last_write, APPEND_REST)
             });
             if rested {
                 let saver = self.saver_of(&h, None);

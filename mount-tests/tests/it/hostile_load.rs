@@ -10,6 +10,19 @@ fn instance() -> Instance {
     Instance::with(&[("missions.md", samples::MISSIONS), ("config.json", "{\"a\": 1}\n")])
 }
 
+/// What a save in one write ends with.
+const SAVE: &str = "
+def save(name, text):
+  f = os.open(name, os.O_WRONLY | os.O_TRUNC)
+  try:
+    n = 0
+    while n < len(text): n += os.write(f, text[n:])
+  except OSError as e: os.close(f); return e.errno
+  try: os.close(f)
+  except OSError as e: return e.errno
+  return 0
+";
+
 #[test]
 fn hostile_texts_are_kept_or_refused_whole() {
     let it = Instance::with(&[
@@ -17,16 +30,7 @@ fn hostile_texts_are_kept_or_refused_whole() {
         ("config.yaml", samples::CONFIG_YAML),
     ]);
     let mut p = it.actor().limit(Duration::from_secs(60)).python_steps();
-    p.run(
-        "def save(name, text):\n\
-         \x20 f = os.open(name, os.O_WRONLY | os.O_TRUNC)\n\
-         \x20 try:\n\
-         \x20   os.write(f, text)\n\
-         \x20   try: os.close(f)\n\
-         \x20   except OSError as e: return e.errno\n\
-         \x20   return 0\n\
-         \x20 except OSError as e: os.close(f); return e.errno",
-    );
+    p.run(SAVE);
     let bombs = [
         ("config.json", "b'{\"a\":' * 100000 + b'1' + b'}' * 100000"),
         ("config.json", "b'[' * 100000 + b']' * 100000"),
@@ -54,6 +58,9 @@ fn hostile_texts_are_kept_or_refused_whole() {
         it.sh("rm -f *.refused*");
     }
     // Odd, but what they say is clear: kept as they are.
+    let it = instance();
+    let mut p = it.actor().limit(Duration::from_secs(60)).python_steps();
+    p.run(SAVE);
     for text in [
         "b'{\"n\": 1' + b'0' * 100000 + b', \"e\": 1e999999, \"m\": -0.0, \"p\": 1.' + b'3' * 5000 + b'}'",
         "b'{\\r\\n  \"crlf\": 1\\r\\n}\\r\\n'",
@@ -74,26 +81,43 @@ fn hostile_texts_are_kept_or_refused_whole() {
 }
 
 #[test]
+fn thousands_of_open_handles_and_then_work_as_usual() {
+    handles(2_000);
+}
+
+/// The same at length, see below.
+#[test]
+#[ignore = "a minute"]
 fn ten_thousand_open_handles_and_then_work_as_usual() {
-    let it = instance();
+    handles(10_000);
+}
+
+/// Four programs hold so many handles together, a tenth of them for writing.
+fn handles(count: usize) {
+    let builder = Instance::builder().watchdog(Duration::from_secs(600));
+    let it =
+        builder.file("missions.md", samples::MISSIONS).file("config.json", "{\"a\": 1}\n").start();
+    it.sh("mkdir memory; for f in outbox.md memory/{a,b,c}.md plain; do echo text > $f; done");
     let before = Usage::of(it.daemon());
     let mut holders: Vec<_> = (0..4).map(|_| it.python()).collect();
     for p in &mut holders {
         p.run("import resource\nn = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\nresource.setrlimit(resource.RLIMIT_NOFILE, (n, n))\nfds = []");
+        p.run(&format!("COUNT = {}", count / 200));
         // In pieces: a busy machine must not take one for a hang.
         for _ in 0..5 {
             p.run(
-                "for i in range(450):\n  f = os.open(['missions.md', 'config.json', 'config.yaml'][i % 3], \
-                 os.O_RDONLY); os.read(f, 7); fds.append(f)",
+                "for i in range(COUNT * 9):\n  n = ['missions.md', 'config.json', 'config.yaml', 'outbox.md', \
+                 'memory/a.md', 'memory/b.md', 'memory/c.md', 'plain'][i % 8]\n  \
+                 f = os.open(n, os.O_RDONLY); os.read(f, 7); fds.append(f)",
             );
-            p.run("for i in range(50): fds.append(os.open('config.json', os.O_RDWR))");
+            p.run("for i in range(COUNT): fds.append(os.open('config.json', os.O_RDWR))");
         }
     }
     // Some of them have begun to write and do not go on.
     holders[0].run("for f in fds[-50:]: os.pwrite(f, b'{', 0)");
     it.goes_on("ten thousand");
     let full = Usage::of(it.daemon());
-    assert!(full.descriptors < before.descriptors + 64, "{before:?} {full:?}");
+    assert!(full.descriptors < before.descriptors + 1300, "{before:?} {full:?}");
     assert!(full.memory < before.memory + 100_000, "{before:?} {full:?}");
     for p in &mut holders {
         p.kill();
