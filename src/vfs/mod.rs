@@ -17,6 +17,7 @@
 mod adopted;
 mod attrs;
 pub mod both;
+mod budget;
 mod commit;
 mod guards;
 mod handle;
