@@ -15,6 +15,7 @@ mod binary;
 pub mod floor;
 mod instance;
 mod kernel;
+pub mod model;
 pub mod plain_load;
 pub mod programs;
 mod python;

@@ -319,9 +319,8 @@ impl Merger<'_> {
 
     /// A written entry that was not in the seen version.
     fn added(&mut self, new: &Arc<Entry>) -> Arc<Entry> {
-        if !new.is_blank()
-            && let Some(there) = self.there_already(new)
-        {
+        let there = if new.is_blank() { self.blank_already(new) } else { self.there_already(new) };
+        if let Some(there) = there {
             return there;
         }
         if self.export && !new.is_item() {
@@ -340,6 +339,21 @@ impl Merger<'_> {
         let loc = self.news.get_mut(&addition_key(new)).and_then(VecDeque::pop_front)?;
         let mut same = new.clone();
         Arc::make_mut(&mut same).id = self.sides.current.at(loc)?.id;
+        self.anchor(loc);
+        Some(same)
+    }
+
+    /// The same blank line by somebody else, at the same place.
+    fn blank_already(&mut self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
+        let state = self.sides.current;
+        let place = self.cursor.place;
+        let next = Loc { slot: place.slot + 1, index: 0 };
+        let (loc, there) = [place, next].into_iter().find_map(|loc| Some((loc, state.at(loc)?)))?;
+        if !there.is_blank() || !self.sides.is_news(there) {
+            return None;
+        }
+        let mut same = new.clone();
+        Arc::make_mut(&mut same).id = there.id;
         self.anchor(loc);
         Some(same)
     }
@@ -374,7 +388,8 @@ impl Merger<'_> {
         self.sides.only_current.contains_key(&id) || !self.sides.only_seen.contains_key(&id)
     }
 
-    /// Insertions at the same place: the earlier commit first.
+    /// Insertions at the same place: the earlier commit first. Empty lines at their end come after
+    /// both.
     fn skip_news(&mut self, section: Section) {
         let state = self.sides.current;
         let mut at = self.cursor.place;
@@ -391,7 +406,9 @@ impl Merger<'_> {
                         && self.sides.is_news(e) =>
                 {
                     at.index += 1;
-                    self.cursor.place = at;
+                    if !e.is_blank() {
+                        self.cursor.place = at;
+                    }
                 }
                 _ => return,
             }
