@@ -237,16 +237,11 @@ fn sequence(list: &List, section: usize) -> Vec<u32> {
     there.map(|i| i.number).collect()
 }
 
-/// Whether one text has moved anything that was in the other.
+/// Whether one text has moved anything that was in the other, to another section among others.
 fn reordered(a: &List, b: &List) -> bool {
-    (0..4).any(|section| {
-        let (a, b) = (sequence(a, section), sequence(b, section));
-        let left = a.iter().filter(|n| b.contains(n));
-        !left.eq(b.iter().filter(|n| a.contains(n)))
-    }) || a.items.iter().any(|i| {
-        let there = b.items.iter().filter(|j| j.number == i.number);
-        there.clone().count() == 1 && there.clone().any(|j| j.section != i.section)
-    })
+    let once = |list: &List, line: &String| list.order.iter().filter(|l| *l == line).count() == 1;
+    let common = |line: &&String| once(a, line) && once(b, line);
+    !a.order.iter().filter(common).eq(b.order.iter().filter(common))
 }
 
 /// The order within a section: what nobody moved stays as it was, in relation to everything that

@@ -35,6 +35,8 @@ pub struct List {
     pub items: Vec<Item>,
     /// All other lines that are not blank, in order.
     pub layout: Vec<String>,
+    /// Both, missions by their numbers.
+    pub order: Vec<String>,
 }
 
 /// Four words that no other mission has.
@@ -93,10 +95,14 @@ pub fn parse(text: &str) -> Result<List, String> {
                 let text = without_markers(rest).to_owned();
                 let number =
                     number_of(&text).ok_or_else(|| format!("nobody wrote the line {line:?}"))?;
+                list.order.push(format!("m{number}"));
                 list.items.push(Item { number, text, section, line: line.to_owned() });
             }
             _ if line.trim().is_empty() => {}
-            _ => list.layout.push(line.to_owned()),
+            _ => {
+                list.order.push(line.to_owned());
+                list.layout.push(line.to_owned());
+            }
         }
     }
     Ok(list)

@@ -16,6 +16,7 @@ use super::insert::insert_in_section;
 use super::matching::Pair;
 use super::render;
 use super::settle;
+use super::tally::Tally;
 use super::tree::{Loc, MissionsState};
 use crate::model::Overlap;
 
@@ -25,59 +26,6 @@ pub type Ident = (bool, u64);
 /// The identity of an entry.
 pub fn ident(e: &Entry) -> Ident {
     (matches!(e.kind, Kind::Mission(_)), e.id)
-}
-
-/// What a save did, for the history's line.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
-    /// New items.
-    pub added: usize,
-    /// Items that are gone.
-    pub removed: usize,
-    /// Items with another text or other columns.
-    pub edited: usize,
-    /// Items with another place or state.
-    pub moved: usize,
-    /// Items that are done now.
-    pub done: usize,
-    /// Lines that are no items.
-    pub lines: usize,
-}
-
-impl Tally {
-    /// Such as `2 added, 1 done`.
-    pub fn summary(&self) -> String {
-        let parts = [
-            (self.added, "added"),
-            (self.removed, "removed"),
-            (self.edited, "edited"),
-            (self.moved, "moved"),
-            (self.done, "done"),
-        ];
-        let mut said: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        if said.is_empty() {
-            said.push("layout".to_owned());
-        }
-        said.join(", ")
-    }
-
-    /// Counts one entry's change.
-    pub fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        match (old, new) {
-            (Some(o), _) if !o.is_item() => self.lines += 1,
-            (None, Some(n)) if !n.is_item() => self.lines += 1,
-            (None, Some(_)) => self.added += 1,
-            (Some(_), None) => self.removed += 1,
-            (Some(o), Some(n)) if o.section != n.section && n.section == Section::Done => {
-                self.done += 1;
-            }
-            (Some(o), Some(n)) if o.section != n.section => self.moved += 1,
-            (Some(o), Some(n)) if o.kind != n.kind => self.edited += 1,
-            (Some(_), Some(_)) => self.lines += 1,
-            (None, None) => {}
-        }
-    }
 }
 
 /// The versions of a merge and where their entries are.
@@ -439,9 +387,12 @@ impl Merger<'_> {
                 if m == **c && section == now.section {
                     return Arc::new(now.clone());
                 }
-                let eol = self.ids.eol();
                 let kind = Kind::Mission(Box::new(m));
-                Arc::new(render::entry(now.id, kind, section, eol, Some(&now.raw)))
+                if old.raw == now.raw {
+                    // What differs shows in no text: the line stands as it was written (R6).
+                    return Arc::new(Entry { id: now.id, kind, section, ..new.clone() });
+                }
+                Arc::new(render::entry(now.id, kind, section, self.ids.eol(), Some(&now.raw)))
             }
             _ => {
                 if old.raw != now.raw && now.raw != new.raw {

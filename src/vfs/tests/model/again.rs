@@ -134,3 +134,39 @@ fn a_text_that_has_come_back_is_edited_and_not_doubled() {
         Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: edits([]) },
     ]);
 }
+
+#[test]
+fn a_moved_line_stands_as_it_was_written_whatever_its_writer_believes_of_its_times() {
+    again(&[
+        Look { who: 1, doc: Doc::Missions },
+        Draft { who: 0, doc: Doc::Missions, edits: edits([Add { number: 15, section: 0, at: 3 }]) },
+        Rest,
+        Publish { who: 0, by: 2 },
+        Sql { edit: Add { number: 19, section: 1, at: 4 } },
+        Look { who: 1, doc: Doc::Missions },
+        Crash,
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Note { number: 21, at: 1 },
+                Move { at: 3, section: 0, to: 1 },
+                Add { number: 22, section: 3, at: 7 },
+            ]),
+        },
+        Append { who: 2, doc: Doc::Missions, edits: edits([Alter { number: 23, at: 7 }]) },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Add { number: 24, section: 0, at: 6 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 5, section: 3, to: 5 }]),
+        },
+    ]);
+}
