@@ -12,9 +12,11 @@
 
 mod actor;
 mod binary;
+pub mod budgets;
 pub mod floor;
 mod instance;
 mod kernel;
+pub mod measure;
 pub mod model;
 pub mod plain_load;
 pub mod programs;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::measure::median;
 use crate::{Instance, detach, is_mounted};
 
 /// Files that a listing shows.
@@ -102,11 +103,6 @@ fn turn(work: &Work, dir: &Path) -> io::Result<f64> {
         (work.once)(dir, i)?;
     }
     Ok(start.elapsed().as_secs_f64() * 1e6 / work.times as f64)
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all.get(all.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// A `bindfs` of a directory, taken away at the end.

@@ -1,9 +1,11 @@
-//! What the mount costs: the same work through the mount, on the disk done safely, in plain
-//! SQLite, and through a FUSE file system that does nothing.
+//! What the mount costs: the table of budgets; the same work through the mount, on the disk done
+//! safely, in plain SQLite, and through a FUSE file system that does nothing; and plain files.
 //!
-//! usage: bench [--write] [--plain] [--seconds S] [--sizes 10,1000,100000]
+//! usage: bench [--write] [--only budgets|documents|plain] [--row TEXT] [--seconds S]
+//!              [--sizes 10,1000,100000]
 //!
-//! `--plain`: only the part about plain files.
+//! `--write`: puts what was measured into docs/BENCHMARKS.md, the other parts stay as they are.
+//! `--row`: of the budgets only the group of this name.
 //!
 //! The parties take turns, so that a busy moment hits all of them; a ratio is the median of the
 //! ratios of turns that were next to each other. Nothing is fsynced anywhere: a save is
@@ -11,32 +13,37 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mount_tests::{Builder, Instance, floor, plain_load, told};
+use mount_tests::measure::{
+    FEWEST, INSERT, Work, append, bare_database, commit_of, first_answer, interleave, machine,
+    median, micros, missions, reading, resident, stating, work,
+};
+use mount_tests::{Builder, Instance, budgets, floor, plain_load, told};
 
-/// Where the part about plain files begins in docs/BENCHMARKS.md; it is the last one.
-const PLAIN: &str = "## Plain files\n";
+/// The parts of docs/BENCHMARKS.md with their headings, in their order.
+const PARTS: [(&str, &str); 3] =
+    [("budgets", "## Budgets\n"), ("documents", "## Documents\n"), ("plain", "## Plain files\n")];
 
 struct Settings {
     write: bool,
-    plain: bool,
+    only: Option<String>,
+    row: Option<String>,
     seconds: f64,
     sizes: Vec<usize>,
 }
 
-fn settings() -> Result<Settings, String> {
-    let mut all =
-        Settings { write: false, plain: false, seconds: 1.0, sizes: vec![10, 1_000, 100_000] };
-    let mut args = std::env::args().skip(1);
+fn settings(mut args: impl Iterator<Item = String>) -> Result<Settings, String> {
+    let sizes = vec![10, 1_000, 100_000];
+    let mut all = Settings { write: false, only: None, row: None, seconds: 1.0, sizes };
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
         match arg.as_str() {
             "--write" => all.write = true,
-            "--plain" => all.plain = true,
+            "--only" => all.only = Some(value()?),
+            "--row" => all.row = Some(value()?),
             "--seconds" => all.seconds = value()?.parse().map_err(|e| format!("{arg}: {e}"))?,
             "--sizes" => {
                 all.sizes = value()?
@@ -47,21 +54,98 @@ fn settings() -> Result<Settings, String> {
             _ => return Err(format!("unknown argument {arg}")),
         }
     }
-    Ok(all)
+    match &all.only {
+        Some(only) if PARTS.iter().all(|(name, _)| name != only) => {
+            Err(format!("--only {only}: there are budgets, documents and plain"))
+        }
+        _ => Ok(all),
+    }
 }
 
 fn main() -> Result<(), String> {
-    let settings = settings()?;
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/BENCHMARKS.md");
-    if settings.plain {
-        let part = plain_part(settings.seconds)?;
-        if settings.write {
-            let text = fs::read_to_string(&page).map_err(|e| e.to_string())?;
-            let before = text.split(PLAIN).next().unwrap_or_default().trim_end();
-            fs::write(&page, format!("{before}\n\n{part}")).map_err(|e| e.to_string())?;
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        // The processes that the budgets start.
+        ["appender", seconds, path] => {
+            budgets::appender(
+                seconds.parse().map_err(|e| format!("{seconds}: {e}"))?,
+                path.as_ref(),
+            );
+            return Ok(());
         }
-        return Ok(());
+        ["holder", path] => {
+            budgets::holder(path.as_ref());
+            return Ok(());
+        }
+        _ => (),
     }
+    let settings = settings(args.into_iter())?;
+    for (name, heading) in PARTS {
+        if settings.only.as_deref().is_some_and(|only| only != name) {
+            continue;
+        }
+        println!("\n{heading}");
+        let part = match name {
+            "budgets" => budget_part(&settings),
+            "documents" => document_part(&settings),
+            _ => plain_part(settings.seconds)?,
+        };
+        if settings.write {
+            write(heading, &part)?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts a part in its place in docs/BENCHMARKS.md.
+fn write(heading: &str, part: &str) -> Result<(), String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/BENCHMARKS.md");
+    let failed = |error| format!("{}: {error}", page.display());
+    let old = fs::read_to_string(&page).map_err(failed)?;
+    let mut text = String::from(
+        "# Benchmarks\n\n\
+         Written by `make bench WRITE=1`, each part by itself with `BENCH_ARGS=\"--only budgets\"`,\n\
+         `documents` or `plain`.\n",
+    );
+    for (_, other) in PARTS {
+        if other == heading {
+            let _ = write!(text, "\n{heading}\n{}\n", part.trim_end());
+        } else if let Some(kept) = section(&old, other) {
+            let _ = write!(text, "\n{}\n", kept.trim_end());
+        }
+    }
+    fs::write(&page, text).map_err(failed)
+}
+
+/// The part of the page under this heading.
+fn section<'a>(page: &'a str, heading: &str) -> Option<&'a str> {
+    let from = &page[page.find(heading)?..];
+    let rest = &from[heading.len()..];
+    Some(&from[..rest.find("\n## ").map_or(from.len(), |end| heading.len() + end)])
+}
+
+/// The part about budgets.
+fn budget_part(settings: &Settings) -> String {
+    let table = budgets::table(settings.seconds, settings.row.as_deref());
+    format!(
+        "{}\n\n\
+         What work on a document may cost, and what it costs here. The figures in brackets are\n\
+         medians of each party; ratios and differences are medians over neighbouring turns. **share**:\n\
+         measured over allowed, at most 1 where the budget is met.\n\n\
+         * **floor**: a FUSE file system that only answers, with as many round trips.\n\
+         * **commit**: one row inserted and committed by the measuring program itself, with the\n\
+         \x20 tables and settings of the store (WAL, `synchronous=NORMAL`).\n\
+         * **reading**: open, read to the end, close, through the mount. **parsing**: by `serde_json`\n\
+         \x20 in the measuring program.\n\
+         * **replace-all writer**: `mount-tests/programs/koan_store.py` in a directory without a\n\
+         \x20 mount; both parties are one Python process.\n\n\
+         {table}",
+        machine(),
+    )
+}
+
+/// The part about documents beside the budgets.
+fn document_part(settings: &Settings) -> String {
     let mut table = String::from(
         "| missions | work | mount | disk | mount/disk | SQLite | mount/SQLite | floor | mount/floor |\n\
          |---:|---|---:|---:|---:|---:|---:|---:|---:|\n",
@@ -87,12 +171,7 @@ fn main() -> Result<(), String> {
     let _ = writeln!(rest, "| 1 | event after an insert with SQLite, median | {middle:.1} ms |");
     let _ = writeln!(rest, "| 1 | the same, nine of ten | {late:.1} ms |");
     print!("\n{rest}");
-    let part = plain_part(settings.seconds)?;
-    if settings.write {
-        let text = format!("{}\n{part}", page_of(&table, &rest));
-        fs::write(&page, text).map_err(|e| format!("{}: {e}", page.display()))?;
-    }
-    Ok(())
+    page_of(&table, &rest)
 }
 
 /// The part about plain files.
@@ -100,8 +179,7 @@ fn plain_part(seconds: f64) -> Result<String, String> {
     let table = plain_load::table(seconds).map_err(|e| e.to_string())?;
     print!("{table}");
     Ok(format!(
-        "{PLAIN}\n\
-         {}\n\n\
+        "{}\n\n\
          Microseconds per operation, medians; a ratio is the median of the ratios of neighbouring\n\
          turns. **mount**: mounted by root, so the kernel reads and writes itself. **without\n\
          passthrough**: the same with `--no-passthrough`. **bindfs**: Debian's, with its defaults.\n\n\
@@ -110,12 +188,11 @@ fn plain_part(seconds: f64) -> Result<String, String> {
     ))
 }
 
-/// The text of docs/BENCHMARKS.md without that part.
+/// The text of the part about documents.
 fn page_of(table: &str, rest: &str) -> String {
     format!(
-        "# Benchmarks\n\n\
-         Written by `make bench WRITE=1`. {}\n\n\
-         ## Side by side\n\n\
+        "{}\n\n\
+         ### Side by side\n\n\
          Medians in microseconds. The parties take turns in one process, and a ratio is the median\n\
          of the ratios of neighbouring turns: compare the ratios, not the numbers.\n\n\
          * **read**: open, read to the end, close. **stat**: `stat` by path. **append**: open with\n\
@@ -133,7 +210,7 @@ fn page_of(table: &str, rest: &str) -> String {
          * **floor**: a FUSE file system that only answers, with as many round trips: what the\n\
          \x20 kernel costs. A whole save on the mount is compared with the text that it replaces,\n\
          \x20 hence the difference at many missions.\n\n{table}\n\
-         ## By itself\n\n\
+         ### By itself\n\n\
          * **mount to first answer**: `instancefs mount` started, until a first whole read is done.\n\
          * **read after an insert**: another program has inserted one row with SQLite; the next\n\
          \x20 open, read, close. All rows have to be read for that; **rows** is what reading them\n\
@@ -142,21 +219,6 @@ fn page_of(table: &str, rest: &str) -> String {
          \x20 core while nobody does anything.\n\
          * **event**: how soon a watcher with inotify is told of another program's insert.\n\n{rest}",
         machine(),
-    )
-}
-
-/// What it was measured on.
-fn machine() -> String {
-    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-    let info = read("/proc/cpuinfo");
-    let model = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let load = read("/proc/loadavg");
-    format!(
-        "Measured on {cores} cores ({}) with Linux {},\nload {} at the end of the run.",
-        model.map_or("unknown", |m| m.1.trim()),
-        read("/proc/sys/kernel/osrelease").trim(),
-        load.split(' ').next().unwrap_or("unknown"),
     )
 }
 
@@ -170,11 +232,7 @@ fn news() -> (f64, f64) {
 }
 
 fn instance(size: usize) -> (Instance, String) {
-    let mut text = String::from("# Missions\n\n## Pending\n");
-    for i in 0..size {
-        let _ = writeln!(text, "- mission number {i} of the benchmark");
-    }
-    text.push_str("\n## In Progress\n\n## Done\n\n## Failed\n");
+    let text = missions(size);
     let limit = Duration::from_secs(900);
     (Builder::default().file("missions.md", &text).watchdog(limit).start(), text)
 }
@@ -187,8 +245,7 @@ fn alone(it: Instance, size: usize) -> String {
     let (mut shown, mut rows) = (Vec::new(), Vec::new());
     let mut after_insert = reading(&mount).expect("a reader");
     for round in 0..9 {
-        let insert = "insert into missions(text, state, sequence) values (?1, 'pending', ?2)";
-        db.execute(insert, (format!("foreign {round}"), 2_000_000 + round)).expect("insert");
+        db.execute(INSERT, (format!("foreign {round}"), 2_000_000 + round)).expect("insert");
         shown.push(micros(|| after_insert(0)));
         rows.push(micros(|| every_row(&db)));
     }
@@ -208,15 +265,7 @@ fn alone(it: Instance, size: usize) -> String {
     std::thread::sleep(Duration::from_secs(5));
     let used = (cpu(daemon) - before) / start.elapsed().as_secs_f64();
     line("idle", format!("{:.2} %", used * 100.0));
-    let mut firsts = Vec::new();
-    for _ in 0..3 {
-        it.unmount();
-        firsts.push(micros(|| {
-            it.mount();
-            reading(&mount).expect("a reader")(0);
-        }));
-    }
-    line("mount to first answer", format!("{:.0} ms", median(firsts) / 1e3));
+    line("mount to first answer", format!("{:.0} ms", first_answer(&it, 3)));
     out
 }
 
@@ -233,13 +282,6 @@ fn every_row(db: &rusqlite::Connection) {
     assert!(!all.is_empty());
 }
 
-/// Resident memory in bytes.
-fn resident(pid: i32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("VmRSS");
-    1024 * line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
-}
-
 /// Processor time used so far, in seconds, by all threads.
 fn cpu(pid: i32) -> f64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("threads").flatten();
@@ -250,9 +292,6 @@ fn cpu(pid: i32) -> f64 {
     });
     spent.sum::<u64>() as f64 / 1e9
 }
-
-/// One piece of work, told the number of its round; `None` where a column has none.
-type Work<'a> = Option<Box<dyn FnMut(u64) + 'a>>;
 
 struct Measured {
     line: String,
@@ -274,7 +313,7 @@ fn side_by_side(
     let disk = disk_dir.join("missions.md");
     fs::write(&disk, text).expect("write");
     let (mount, floor) = (it.path("missions.md"), floor_at.join(floor::FILE));
-    let db = bare_database(it, size);
+    let db = bare_database(&it.scratch("bare.db"), size);
     let row =
         |name: &'static str, columns: Vec<Work<'_>>| (name, measured(size, name, columns, seconds));
 
@@ -286,13 +325,7 @@ fn side_by_side(
             vec![
                 work(|i| append(&mount, i)),
                 work(|i| careful(&disk, |text| text.push_str(&format!("- appended {i}\n")))),
-                work(|i| {
-                    let insert =
-                        "insert into missions(text, state, sequence) values (?1, 'pending', ?2)";
-                    let mut insert = db.prepare_cached(insert).expect("insert");
-                    let sequence = 1_000_000 + i.cast_signed();
-                    insert.execute((format!("appended {i}"), sequence)).expect("insert");
-                }),
+                commit_of(&db),
                 work(|i| append(&floor, i)),
             ],
         ),
@@ -342,60 +375,6 @@ fn measured(size: usize, name: &str, mut columns: Vec<Work<'_>>, seconds: f64) -
     Measured { line, mount }
 }
 
-/// Rounds of each measurement; few enough for appends not to change what is measured much.
-const FEWEST: u64 = 5;
-const MOST: u64 = 500;
-
-/// Microseconds of each column, by round.
-fn interleave(columns: &mut [Work<'_>], seconds: f64) -> Vec<Vec<f64>> {
-    let mut times = vec![Vec::new(); columns.len()];
-    let end = Instant::now() + Duration::from_secs_f64(seconds * columns.len() as f64);
-    let mut round = 0;
-    while round < FEWEST || (Instant::now() < end && round < MOST) {
-        for (work, times) in columns.iter_mut().zip(&mut times) {
-            if let Some(work) = work {
-                times.push(micros(|| work(round)));
-            }
-        }
-        round += 1;
-    }
-    times
-}
-
-fn micros(work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_secs_f64() * 1e6
-}
-
-fn median(mut of: Vec<f64>) -> f64 {
-    of.sort_by(f64::total_cmp);
-    of[of.len() / 2]
-}
-
-fn work<'a>(one: impl FnMut(u64) + 'a) -> Work<'a> {
-    Some(Box::new(one))
-}
-
-fn reading(path: &Path) -> Work<'_> {
-    let mut buffer = Vec::new();
-    work(move |_| {
-        buffer.clear();
-        File::open(path).and_then(|mut file| file.read_to_end(&mut buffer)).expect("read");
-    })
-}
-
-fn stating(path: &Path) -> Work<'_> {
-    work(move |_| {
-        path.metadata().expect("stat");
-    })
-}
-
-fn append(path: &Path, i: u64) {
-    let mut file = File::options().append(true).open(path).expect("open");
-    file.write_all(format!("- appended {i}\n").as_bytes()).expect("append");
-}
-
 /// A change of a plain file as a careful program makes it.
 fn careful(path: &PathBuf, change: impl FnOnce(&mut String)) {
     let lock = File::create(path.with_extension("lock")).expect("lock file");
@@ -406,27 +385,4 @@ fn careful(path: &PathBuf, change: impl FnOnce(&mut String)) {
     let temporary = path.with_extension("tmp");
     fs::write(&temporary, text).expect("write");
     fs::rename(&temporary, path).expect("rename");
-}
-
-/// The tables of Kōan's schema with their indexes, as the store has them.
-const SHARED: &str = include_str!("../../../src/store/migrations/shared.sql");
-
-/// A database with the same rows and nothing else, with the settings of the store.
-fn bare_database(it: &Instance, size: usize) -> rusqlite::Connection {
-    let db = rusqlite::Connection::open(it.scratch("bare.db")).expect("database");
-    db.execute_batch(
-        "pragma journal_mode = wal; pragma synchronous = normal; pragma wal_autocheckpoint = 16000;",
-    )
-    .expect("settings");
-    db.execute_batch(SHARED).expect("schema");
-    db.execute_batch("begin").expect("begin");
-    for i in 0..size {
-        db.execute(
-            "insert into missions(text, state, sequence) values (?1, 'pending', ?2)",
-            (format!("mission number {i} of the benchmark"), i as i64),
-        )
-        .expect("insert");
-    }
-    db.execute_batch("commit").expect("commit");
-    db
 }

@@ -1,9 +1,10 @@
 //! Strict JSON (RFC 8259) with places. Comments, trailing commas, `NaN`, duplicate keys and
 //! anything after the value are refused with line and key.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::path::KeyPath;
+use super::path::{KeyPath, Step};
 use super::tree::{Entry, Item, Kind, MAX_DEPTH, MAX_VALUES, Node, Role, Style};
 use super::value::Value;
 use crate::model::{Reason, Refusal};
@@ -15,8 +16,14 @@ struct Parser<'a> {
     /// Lines are counted up to here.
     counted: usize,
     line: usize,
-    path: KeyPath,
+    path: Vec<Place<'a>>,
     values: usize,
+}
+
+/// A step of the path to what is being read; a key as it is written, quotes included.
+enum Place<'a> {
+    Key(&'a str),
+    At(usize),
 }
 
 /// Reads one JSON value.
@@ -39,8 +46,7 @@ pub(super) fn is_number(text: &str) -> bool {
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str, at: usize) -> Parser<'a> {
-        let path = KeyPath::default();
-        Parser { text, at, depth: 0, counted: 0, line: 1, path, values: 0 }
+        Parser { text, at, depth: 0, counted: 0, line: 1, path: Vec::new(), values: 0 }
     }
 
     fn peek(&self) -> Option<u8> {
@@ -69,7 +75,15 @@ impl<'a> Parser<'a> {
         let r = Refusal::new(Reason::Invalid, message)
             .at_line(line)
             .hint("strict JSON is wanted: no comments, no trailing commas, no duplicate keys");
-        if self.path.0.is_empty() { r } else { r.at_key(self.path.to_string()) }
+        if self.path.is_empty() { r } else { r.at_key(self.key_path().to_string()) }
+    }
+
+    fn key_path(&self) -> KeyPath {
+        let step = |place: &Place<'_>| match *place {
+            Place::Key(raw) => Step::Key(serde_json::from_str(raw).unwrap_or_default()),
+            Place::At(i) => Step::At(i),
+        };
+        KeyPath(self.path.iter().map(step).collect())
     }
 
     fn unexpected(&mut self, wanted: &str) -> Refusal {
@@ -90,7 +104,7 @@ impl<'a> Parser<'a> {
         let (kind, style) = match self.peek() {
             Some(b'{') => (self.nested(Self::map)?, Style::Flow),
             Some(b'[') => (self.nested(Self::seq)?, Style::Flow),
-            Some(b'"') => (Kind::Scalar(Value::Str(self.string()?)), Style::Double),
+            Some(b'"') => (Kind::Scalar(Value::Str(self.string()?.into_owned())), Style::Double),
             Some(b'-' | b'0'..=b'9') => (Kind::Scalar(Value::Num(self.number()?)), Style::Plain),
             _ => {
                 let words = [
@@ -122,7 +136,7 @@ impl<'a> Parser<'a> {
 
     fn map(&mut self) -> Result<Kind, Refusal> {
         let mut entries: Vec<Entry> = Vec::new();
-        let mut keys: HashSet<String> = HashSet::new();
+        let mut keys: HashSet<Cow<'a, str>> = HashSet::new();
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
@@ -136,8 +150,9 @@ impl<'a> Parser<'a> {
             }
             let key = self.string()?;
             let line = self.line();
-            self.path.0.push(super::path::Step::Key(key.clone()));
-            if !keys.insert(key.clone()) {
+            self.path.push(Place::Key(&self.text[start..self.at]));
+            let key_text = key.clone().into_owned();
+            if !keys.insert(key) {
                 return Err(self.refuse("the key stands twice"));
             }
             self.blanks();
@@ -147,8 +162,8 @@ impl<'a> Parser<'a> {
             self.at += 1;
             let mark = self.at;
             let value = self.value()?;
-            self.path.0.pop();
-            entries.push(Entry { key, start, mark, line, role: Role::Own, value });
+            self.path.pop();
+            entries.push(Entry { key: key_text, start, mark, line, role: Role::Own, value });
             self.blanks();
             match self.peek() {
                 Some(b',') => self.at += 1,
@@ -169,9 +184,9 @@ impl<'a> Parser<'a> {
             return Ok(Kind::Seq(items));
         }
         loop {
-            self.path.0.push(super::path::Step::At(items.len()));
+            self.path.push(Place::At(items.len()));
             let value = self.value()?;
-            self.path.0.pop();
+            self.path.pop();
             items.push(Item { start: value.start, mark: value.start, value });
             self.blanks();
             match self.peek() {
@@ -220,27 +235,39 @@ impl<'a> Parser<'a> {
     }
 
     /// The string at the current `"`. Its end is found here, its escapes are read by
-    /// serde_json, which refuses lone surrogates and raw control characters.
-    fn string(&mut self) -> Result<String, Refusal> {
+    /// serde_json, which refuses lone surrogates and raw control characters; one without either
+    /// is what it says.
+    fn string(&mut self) -> Result<Cow<'a, str>, Refusal> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut end = start + 1;
+        let mut plain = true;
         loop {
             match bytes.get(end) {
                 None => return Err(self.refuse("not valid JSON: a string has no end")),
                 Some(b'"') => break,
-                Some(b'\\') => end += 2,
+                Some(b'\\') => {
+                    plain = false;
+                    end += 2;
+                }
                 Some(b'\n') => {
                     return Err(self.refuse("not valid JSON: a line ends inside a string"));
                 }
-                Some(_) => end += 1,
+                Some(c) => {
+                    plain &= *c >= b' ';
+                    end += 1;
+                }
             }
         }
         let raw = &self.text[start..=end];
+        if plain {
+            self.at = end + 1;
+            return Ok(Cow::Borrowed(&raw[1..raw.len() - 1]));
+        }
         let s = serde_json::from_str::<String>(raw)
             .map_err(|_| self.refuse("not valid JSON: a string holds a bad escape or character"))?;
         self.at = end + 1;
-        Ok(s)
+        Ok(Cow::Owned(s))
     }
 }
 

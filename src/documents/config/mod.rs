@@ -184,8 +184,8 @@ impl Document for ConfigDocument {
                 _ => None,
             };
             let summary = summary::of(mine.value(), theirs.value());
-            let next = match theirs.value() {
-                Some(v) => ConfigState::new(form, text, v.clone(), other),
+            let next = match theirs.shared_value() {
+                Some(v) => ConfigState::with(form, text, v, other),
                 None => theirs,
             };
             return Ok(Refreshed {

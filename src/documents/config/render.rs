@@ -28,14 +28,17 @@ impl Default for Layout {
 
 /// A whole document in this form: two-space indentation, final newline.
 pub(super) fn document(form: Form, value: &Value) -> String {
-    let lines = |v| block_lines(v, 0).into_iter().map(|l| l + "\n").collect();
     let mut out = String::new();
     match form {
         Form::Json => json(value, &Layout::default(), "", &mut out),
         Form::Yaml => match value {
-            Value::Map(m) if !m.is_empty() => return lines(value),
-            Value::Seq(s) if !s.is_empty() => return lines(value),
-            _ => out.push_str(&flow(value)),
+            _ if is_empty(value) || !matches!(value, Value::Map(_) | Value::Seq(_)) => {
+                out.push_str(&flow(value));
+            }
+            _ => {
+                block(value, 0, &mut out);
+                return out;
+            }
         },
     }
     out.push('\n');
@@ -105,75 +108,104 @@ pub(super) fn key(text: &str, flow: bool) -> String {
 /// The lines of a map or array in block style, indented by `indent` spaces, without line
 /// ends; of an empty one or a scalar a single line.
 pub(super) fn block_lines(value: &Value, indent: usize) -> Vec<String> {
-    let pad = " ".repeat(indent);
-    let mut out = Vec::new();
-    match value {
-        Value::Map(m) if !m.is_empty() => {
-            for (k, v) in m {
-                out.extend(entry_lines(k, v, indent));
-            }
-        }
-        Value::Seq(s) if !s.is_empty() => {
-            for v in s {
-                out.extend(item_lines(v, indent));
-            }
-        }
-        other => out.push(pad + &scalar::inline(other, Style::Plain, false)),
-    }
-    out
+    lines_of(|out| block(value, indent, out))
 }
 
 /// The lines of `key: value`.
 pub(super) fn entry_lines(k: &str, v: &Value, indent: usize) -> Vec<String> {
-    let mut name = key(k, false);
-    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
-    if name.chars().count() > 1000 {
-        name = format!("? {name}\n{}", " ".repeat(indent));
-    }
-    let head = format!("{}{name}:", " ".repeat(indent));
-    let (tail, mut lines) = after_mark(v, indent, Style::Plain);
-    lines.insert(0, head + &tail);
-    lines
+    lines_of(|out| entry(k, v, indent, out))
 }
 
 /// The lines of `- value`.
 pub(super) fn item_lines(v: &Value, indent: usize) -> Vec<String> {
-    let pad = " ".repeat(indent);
-    match v {
-        Value::Map(_) | Value::Seq(_) if !is_empty(v) => {
-            let mut lines = block_lines(v, indent + 2);
-            if let Some(first) = lines.first_mut() {
-                *first = format!("{pad}- {}", first.trim_start_matches(' '));
-            }
-            lines
-        }
-        _ => {
-            let (tail, mut lines) = after_mark(v, indent, Style::Plain);
-            lines.insert(0, format!("{pad}-{tail}"));
-            lines
-        }
-    }
+    lines_of(|out| item(v, indent, out))
 }
 
 /// What stands behind `key:` or `-` on its line, and the lines below it.
 pub(super) fn after_mark(v: &Value, indent: usize, style: Style) -> (String, Vec<String>) {
+    let mut lines = lines_of(|out| tail(v, indent, style, out));
+    let first = if lines.is_empty() { String::new() } else { lines.remove(0) };
+    (first, lines)
+}
+
+fn lines_of(write: impl FnOnce(&mut String)) -> Vec<String> {
+    let mut out = String::new();
+    write(&mut out);
+    out.split_terminator('\n').map(str::to_owned).collect()
+}
+
+fn pad(indent: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n(' ', indent));
+}
+
+/// Writes a value in block style, every line with its end.
+fn block(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::Map(m) if !m.is_empty() => m.iter().for_each(|(k, v)| entry(k, v, indent, out)),
+        Value::Seq(s) if !s.is_empty() => s.iter().for_each(|v| item(v, indent, out)),
+        other => {
+            pad(indent, out);
+            out.push_str(&scalar::inline(other, Style::Plain, false));
+            out.push('\n');
+        }
+    }
+}
+
+fn entry(k: &str, v: &Value, indent: usize, out: &mut String) {
+    pad(indent, out);
+    let name = key(k, false);
+    // A reader gives up on keys beyond 1024 characters unless they are marked with `?`.
+    if name.len() > 1000 && name.chars().count() > 1000 {
+        out.push_str("? ");
+        out.push_str(&name);
+        out.push('\n');
+        pad(indent, out);
+    } else {
+        out.push_str(&name);
+    }
+    out.push(':');
+    tail(v, indent, Style::Plain, out);
+}
+
+fn item(v: &Value, indent: usize, out: &mut String) {
+    let start = out.len();
+    if matches!(v, Value::Map(_) | Value::Seq(_)) && !is_empty(v) {
+        // The first line of what is inside begins after the dash.
+        block(v, indent + 2, out);
+        out.replace_range(start + indent..start + indent + 1, "-");
+    } else {
+        pad(indent, out);
+        out.push('-');
+        tail(v, indent, Style::Plain, out);
+    }
+}
+
+/// Writes what stands behind `key:` or `-` on its line, and the lines below it.
+fn tail(v: &Value, indent: usize, style: Style, out: &mut String) {
     if let Value::Map(_) | Value::Seq(_) = v
         && !is_empty(v)
     {
-        return (String::new(), block_lines(v, indent + 2));
+        out.push('\n');
+        return block(v, indent + 2, out);
     }
+    out.push(' ');
     if let Value::Str(s) = v
         && !matches!(style, Style::Single | Style::Double)
         && let Some((header, lines)) = scalar::literal(s)
     {
-        let pad = " ".repeat(indent + 2);
-        let lines = lines
-            .into_iter()
-            .map(|l| if l.is_empty() { String::new() } else { format!("{pad}{l}") })
-            .collect();
-        return (format!(" {header}"), lines);
+        out.push_str(header);
+        out.push('\n');
+        for line in lines {
+            if !line.is_empty() {
+                pad(indent + 2, out);
+                out.push_str(line);
+            }
+            out.push('\n');
+        }
+        return;
     }
-    (format!(" {}", scalar::inline(v, style, false)), Vec::new())
+    out.push_str(&scalar::inline(v, style, false));
+    out.push('\n');
 }
 
 fn is_empty(v: &Value) -> bool {

@@ -1,5 +1,6 @@
 //! What a save makes of the config.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::edit::reach;
@@ -8,11 +9,11 @@ use super::merge::{self, Merge};
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
-use super::tree::{Doc, Form, empty, read, read_any, text_of};
+use super::tree::{Form, Node, empty, read, read_any, read_value, text_of};
 use super::value::Value;
 use super::version;
 use crate::documents::{Plan, State};
-use crate::model::{Reason, Refusal};
+use crate::model::{Overlap, Reason, Refusal};
 
 /// What every save is held against.
 pub(super) struct Rules<'a> {
@@ -38,7 +39,7 @@ pub(super) fn whole(
         return Ok(unchanged(current));
     }
     let writer = Writer::new(form, text, seen.map(ConfigState::of), cur, rules)?;
-    let Merge { value: target, overlaps } = writer.merge();
+    let (target, overlaps) = writer.merge();
     if let Some(schema) = rules.schema {
         writer.check(&target, schema)?;
     }
@@ -49,18 +50,27 @@ pub(super) fn whole(
     let next = if same_texts(&next, current) { current.clone() } else { next };
     let summary =
         summary.unwrap_or_else(|| summary::of(cur.value(), ConfigState::of(&next).value()));
-    let believed = believe(form, text, &next)?;
+    let believed = match ConfigState::of(&next).text(form) == Some(text) {
+        true => next.clone(),
+        false => Arc::new(ConfigState::with(form, text, writer.read, None)),
+    };
     Ok(Plan { next, believed, overlaps, summary })
+}
+
+/// Where everything stands in a text that was read: it is asked for refusals alone.
+fn tree_of(form: Form, text: &str) -> Option<Node> {
+    read(form, text).ok().map(|doc| doc.root)
 }
 
 /// A whole save on its way.
 struct Writer<'a> {
     form: Form,
     text: &'a str,
-    doc: Doc,
-    /// What it wrote, with the stored version if its own is lower; of an older program with what
-    /// that does not know.
-    value: Value,
+    /// The value of the text.
+    read: Arc<Value>,
+    /// The same, with the stored version if its own is lower; of an older program with what that
+    /// does not know.
+    value: Arc<Value>,
     saw: Option<&'a ConfigState>,
     cur: &'a ConfigState,
 }
@@ -73,16 +83,20 @@ impl<'a> Writer<'a> {
         cur: &'a ConfigState,
         rules: &Rules<'_>,
     ) -> Result<Writer<'a>, Refusal> {
-        let doc = read(form, text)?;
-        version::check(&doc, cur.value().and_then(version::of), rules.version_limit)?;
+        let read = Arc::new(read_value(form, text)?);
+        version::check(&read, cur.value().and_then(version::of), rules.version_limit, |key| {
+            tree_of(form, text).map(|root| root.line_of(key))
+        })?;
         let mut value = match saw.and_then(ConfigState::value) {
-            Some(seen) if version::is_older(&doc.value, seen, rules.unsaid_is_older) => {
-                version::complete(&doc.value, seen)
+            Some(seen) if version::is_older(&read, seen, rules.unsaid_is_older) => {
+                Arc::new(version::complete(&read, seen))
             }
-            _ => doc.value.clone(),
+            _ => read.clone(),
         };
-        version::keep(&mut value, cur.value());
-        Ok(Writer { form, text, doc, value, saw, cur })
+        if version::falls(&value, cur.value()) {
+            version::keep(Arc::make_mut(&mut value), cur.value());
+        }
+        Ok(Writer { form, text, read, value, saw, cur })
     }
 
     /// It had seen the current bytes of the name that it saves (R6).
@@ -95,10 +109,30 @@ impl<'a> Writer<'a> {
         self.saw.map(|s| s.value().cloned().unwrap_or(Value::Map(Vec::new())))
     }
 
-    fn merge(&self) -> Merge {
+    fn merge(&self) -> (Arc<Value>, Vec<Overlap>) {
         match self.cur.value() {
-            Some(now) if !self.is_current() => merge::merge(self.base().as_ref(), &self.value, now),
-            _ => Merge { value: self.value.clone(), overlaps: Vec::new() },
+            Some(now) if !self.is_current() => {
+                let Merge { value, overlaps } =
+                    merge::merge(self.base().as_ref(), &self.value, now);
+                (Arc::new(value), overlaps)
+            }
+            _ => (self.value.clone(), Vec::new()),
+        }
+    }
+
+    /// The text with its values changed to `target`.
+    fn reached(&self, target: &Arc<Value>) -> Cow<'a, str> {
+        match Arc::ptr_eq(target, &self.read) {
+            true => Cow::Borrowed(self.text),
+            false => Cow::Owned(reach(self.form, self.text, target)),
+        }
+    }
+
+    /// A version whose source is what was written, with its values changed to `target`.
+    fn as_written(&self, target: Arc<Value>, other: Option<String>) -> ConfigState {
+        match self.reached(&target) {
+            Cow::Borrowed(text) => ConfigState::with(self.form, text, target, other),
+            Cow::Owned(text) => ConfigState::new(self.form, &text, target, other),
         }
     }
 
@@ -107,8 +141,9 @@ impl<'a> Writer<'a> {
     fn check(&self, target: &Value, schema: &Schema) -> Result<(), Refusal> {
         let alone = target.same(&self.value);
         if alone || self.saw.is_some() {
-            let root = Some(&self.doc.root);
-            schema.check(&self.value).map_err(|f| f.refusal(Reason::Schema, root))?;
+            schema
+                .check(&self.value)
+                .map_err(|f| f.refusal(Reason::Schema, tree_of(self.form, self.text).as_ref()))?;
         }
         if !alone {
             let reason = if self.saw.is_some() { Reason::Merged } else { Reason::Schema };
@@ -120,28 +155,32 @@ impl<'a> Writer<'a> {
     }
 
     /// The version whose value is `target`; `None`: the current one.
-    fn next(&self, target: Value) -> Option<ConfigState> {
+    fn next(&self, target: Arc<Value>) -> Option<ConfigState> {
         let (form, text) = (self.form, self.text);
         let (Some((source_form, source)), Some(value)) = (self.cur.source(), self.cur.value())
         else {
-            return Some(ConfigState::new(form, &reach(form, text, &target), target, None));
+            return Some(self.as_written(target, None));
         };
         // The text behind the saved name is kept, and not rendered from the source.
         let own_text = form == source_form || self.cur.saved_other().is_some();
         if !self.is_current() && value.same(&target) {
             // A writer that changed only comments or layout changed something all the same.
-            let layout_only = self.base().is_some_and(|b| b.same(&self.doc.value));
+            let layout_only = self.base().is_some_and(|b| b.same(&self.read));
             if !(own_text && layout_only) {
                 return None;
             }
         }
         let mine = if self.is_current() {
-            Some(reach(form, text, &target))
+            if form == source_form {
+                let other = self.cur.saved_other().map(|o| reach(form.other(), o, &target));
+                return Some(self.as_written(target, other));
+            }
+            Some(self.reached(&target).into_owned())
         } else if own_text {
             let now = self.cur.text(form).unwrap_or("");
             Some(carry(form, self.saw.and_then(|s| s.text(form)), text, now, &target))
         } else {
-            target.same(&self.value).then(|| reach(form, text, &target))
+            target.same(&self.value).then(|| self.reached(&target).into_owned())
         };
         Some(if form == source_form {
             let other = self.cur.saved_other().map(|o| reach(form.other(), o, &target));

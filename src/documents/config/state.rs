@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use super::render;
-use super::tree::{Doc, Form, read, text_of};
+use super::tree::{Form, read_value, text_of};
 use super::value::Value;
 use crate::documents::{Content, DocState, State};
 use crate::model::{Refusal, View};
@@ -47,15 +47,20 @@ impl ConfigState {
     pub(super) fn new(
         form: Form,
         source: &str,
-        value: Value,
+        value: Arc<Value>,
         other: Option<String>,
     ) -> ConfigState {
-        let value = read(form, source).map_or(value, |d| d.value);
+        let value = read_value(form, source).map_or(value, Arc::new);
         ConfigState::with(form, source, value, other)
     }
 
     /// With the value as the source has it.
-    fn with(form: Form, source: &str, value: Value, other: Option<String>) -> ConfigState {
+    pub(super) fn with(
+        form: Form,
+        source: &str,
+        value: Arc<Value>,
+        other: Option<String>,
+    ) -> ConfigState {
         let shown: OnceLock<Arc<str>> = OnceLock::new();
         let other = other.filter(|o| {
             let rendered = shown.get_or_init(|| render::document(form.other(), &value).into());
@@ -66,7 +71,7 @@ impl ConfigState {
                 form,
                 source: source.into(),
                 other: other.map(Into::into),
-                value: Arc::new(value),
+                value,
                 shown,
                 contents: [OnceLock::new(), OnceLock::new()],
                 archive: OnceLock::new(),
@@ -76,8 +81,8 @@ impl ConfigState {
 
     /// Reads a text as a version of its own.
     pub(super) fn read(form: Form, text: &str) -> Result<ConfigState, Refusal> {
-        let Doc { value, .. } = read(form, text)?;
-        Ok(ConfigState::with(form, text, value, None))
+        let value = read_value(form, text)?;
+        Ok(ConfigState::with(form, text, Arc::new(value), None))
     }
 
     /// Behind a [`State`]; one of another kind counts as no config.
@@ -94,6 +99,11 @@ impl ConfigState {
     /// The value.
     pub fn value(&self) -> Option<&Value> {
         self.config.as_ref().map(|c| &*c.value)
+    }
+
+    /// The same, shared.
+    pub(super) fn shared_value(&self) -> Option<Arc<Value>> {
+        self.config.as_ref().map(|c| c.value.clone())
     }
 
     /// The text that somebody saved under the name that is not the source's.
@@ -132,14 +142,14 @@ impl ConfigState {
                 (parts.0, Some(parts.1))
             }
         };
-        let value = read(form, source).map_err(|r| r.to_string())?.value;
+        let value = read_value(form, source).map_err(|r| r.to_string())?;
         if let Some(other) = other {
-            let theirs = read(form.other(), other).map_err(|r| r.to_string())?.value;
+            let theirs = read_value(form.other(), other).map_err(|r| r.to_string())?;
             if !theirs.same(&value) {
                 return Err("its two texts differ in value".into());
             }
         }
-        Ok(ConfigState::with(form, source, value, other.map(str::to_owned)))
+        Ok(ConfigState::with(form, source, Arc::new(value), other.map(str::to_owned)))
     }
 }
 

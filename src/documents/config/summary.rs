@@ -38,6 +38,15 @@ fn compare(a: &Value, b: &Value, at: &KeyPath, set: &mut Vec<KeyPath>, gone: &mu
         }
         return;
     };
+    if x.len() == y.len() && x.iter().zip(y).all(|(a, b)| a.0 == b.0) {
+        for ((k, a), (_, b)) in x.iter().zip(y) {
+            // The path of what is the same need not be made.
+            if !a.same(b) {
+                compare(a, b, &at.key(k), set, gone);
+            }
+        }
+        return;
+    }
     let (was, is) =
         (Index::new(x.iter().map(|(k, _)| &**k)), Index::new(y.iter().map(|(k, _)| &**k)));
     for (k, v) in y {

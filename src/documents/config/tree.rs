@@ -151,6 +151,23 @@ impl Node {
         }
     }
 
+    /// The same, without a copy.
+    pub fn into_value(self) -> Value {
+        match self.kind {
+            Kind::Scalar(v) => v,
+            Kind::Seq(items) => {
+                Value::Seq(items.into_iter().map(|i| i.value.into_value()).collect())
+            }
+            Kind::Map(entries) => Value::Map(
+                entries
+                    .into_iter()
+                    .filter(|e| e.role != Role::Merge)
+                    .map(|e| (e.key, e.value.into_value()))
+                    .collect(),
+            ),
+        }
+    }
+
     /// Whether its value is [the same](Value::same) as this one.
     pub fn is(&self, value: &Value) -> bool {
         match (&self.kind, value) {
@@ -230,33 +247,48 @@ pub fn text_of(bytes: &[u8]) -> Result<&str, Refusal> {
 /// not one YAML document; blank texts and comments alone as [`Reason::Empty`]; a top level
 /// that is not an object; duplicate keys; nesting over [`MAX_DEPTH`].
 pub(super) fn read(form: Form, text: &str) -> Result<Doc, Refusal> {
-    let doc = read_any(form, text)?;
-    if !matches!(doc.root.kind, Kind::Map(_)) {
-        return Err(Refusal::new(
-            Reason::Invalid,
-            format!("the top level is of type {}, not an object with keys", doc.value.type_name()),
-        )
-        .at_line(doc.root.line)
-        .hint(match form {
+    let root = object(form, text)?;
+    let value = root.value();
+    Ok(Doc { root, value })
+}
+
+/// Its value alone; refuses the same.
+pub(super) fn read_value(form: Form, text: &str) -> Result<Value, Refusal> {
+    Ok(object(form, text)?.into_value())
+}
+
+/// The tree of a text whose top level is an object.
+fn object(form: Form, text: &str) -> Result<Node, Refusal> {
+    let root = parse(form, text)?;
+    if !matches!(root.kind, Kind::Map(_)) {
+        let line = root.line;
+        let name = root.into_value().type_name();
+        let message = format!("the top level is of type {name}, not an object with keys");
+        return Err(Refusal::new(Reason::Invalid, message).at_line(line).hint(match form {
             Form::Json => "write {\"key\": value}",
             Form::Yaml => "write lines such as key: value",
         }));
     }
-    Ok(doc)
+    Ok(root)
 }
 
-/// The same with any value at the top level.
+/// The same as [`read`] with any value at the top level.
 pub(super) fn read_any(form: Form, text: &str) -> Result<Doc, Refusal> {
+    let root = parse(form, text)?;
+    let value = root.value();
+    Ok(Doc { root, value })
+}
+
+fn parse(form: Form, text: &str) -> Result<Node, Refusal> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(empty());
     }
-    let root = match form {
-        Form::Json => super::json::parse(text)?,
-        Form::Yaml => super::yaml::parse(text)
-            .and_then(|root| super::yaml::old_readers(text).map(|()| root))?,
-    };
-    let value = root.value();
-    Ok(Doc { root, value })
+    match form {
+        Form::Json => super::json::parse(text),
+        Form::Yaml => {
+            super::yaml::parse(text).and_then(|root| super::yaml::old_readers(text).map(|()| root))
+        }
+    }
 }
 
 /// The refusal of a text without content (semantics section 5, rule 8).

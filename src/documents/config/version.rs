@@ -13,7 +13,6 @@
 use super::lists;
 use super::merge::identities;
 use super::path::KeyPath;
-use super::tree::Doc;
 use super::value::{Index, Value, number};
 use crate::model::{Reason, Refusal};
 
@@ -31,26 +30,38 @@ pub(super) fn of(value: &Value) -> Option<i64> {
     (n.is_infinite() || n.fract() == 0.0).then_some(n as i64)
 }
 
-/// Refuses a version that is newer than both the one stored and the limit.
-pub(super) fn check(doc: &Doc, stored: Option<i64>, limit: Option<i64>) -> Result<(), Refusal> {
-    let (Some(new), Some(limit)) = (of(&doc.value), limit) else { return Ok(()) };
+/// Refuses a version that is newer than both the one stored and the limit. `line`: where the
+/// text says its version.
+pub(super) fn check(
+    value: &Value,
+    stored: Option<i64>,
+    limit: Option<i64>,
+    line: impl FnOnce(&KeyPath) -> Option<usize>,
+) -> Result<(), Refusal> {
+    let (Some(new), Some(limit)) = (of(value), limit) else { return Ok(()) };
     if new <= limit || stored.is_some_and(|s| new <= s) {
         return Ok(());
     }
-    let path = KeyPath::default().key(KEY);
-    Err(Refusal::new(
+    let refusal = Refusal::new(
         Reason::Version,
         format!("version {new} is newer than {}", limit.max(stored.unwrap_or(limit))),
     )
-    .at_line(doc.root.line_of(&path))
     .at_key(KEY)
-    .hint("this store takes no newer version (--config-version-limit)"))
+    .hint("this store takes no newer version (--config-version-limit)");
+    Err(match line(&KeyPath::default().key(KEY)) {
+        Some(line) => refusal.at_line(line),
+        None => refusal,
+    })
+}
+
+/// Whether the stored version would go down or away.
+pub(super) fn falls(target: &Value, current: Option<&Value>) -> bool {
+    current.and_then(of).is_some_and(|stored| of(target).is_none_or(|v| v < stored))
 }
 
 /// The stored version never goes down, nor away.
 pub(super) fn keep(target: &mut Value, current: Option<&Value>) {
-    let Some(stored) = current.and_then(of) else { return };
-    if of(target).is_some_and(|v| v >= stored) {
+    if !falls(target, current) {
         return;
     }
     let (Value::Map(target), Some(Value::Map(current))) = (target, current) else { return };

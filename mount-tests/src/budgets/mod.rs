@@ -1,0 +1,82 @@
+//! What work on a document may cost at most, measured: the table of budgets.
+//!
+//! Every row is a ratio of what was measured side by side in this run, or a bound that the
+//! machine's speed does not matter much for (memory; the time to the first answer).
+
+mod alone;
+mod crowd;
+mod koan;
+mod pairs;
+
+pub use crowd::{appender, holder};
+
+/// One line of the table.
+pub struct Row {
+    /// What is done, with how many missions.
+    pub work: &'static str,
+    /// What it may cost.
+    pub budget: &'static str,
+    /// What it cost here.
+    pub measured: String,
+    /// Measured over allowed: at most 1 is within the budget.
+    pub share: f64,
+    /// Why it is not met, told only then.
+    pub because: &'static str,
+}
+
+impl Row {
+    /// Whether the budget is kept.
+    pub fn met(&self) -> bool {
+        self.share <= 1.0
+    }
+
+    /// The row as Markdown.
+    fn line(&self) -> String {
+        let verdict = if self.met() { "met" } else { "**not met**" };
+        format!(
+            "| {} | {} | {} | {:.2} | {verdict} |\n",
+            self.work, self.budget, self.measured, self.share
+        )
+    }
+}
+
+/// What measures some rows in about this many seconds for each party.
+type Group = fn(f64) -> Vec<Row>;
+
+const GROUPS: [(&str, Group); 9] = [
+    ("small", pairs::hundred),
+    ("append", pairs::appends),
+    ("save", pairs::save),
+    ("cat", pairs::cat),
+    ("crowd", crowd::appends),
+    ("readers", crowd::readers),
+    ("mount", alone::mount),
+    ("config", pairs::config),
+    ("koan", koan::replace_all),
+];
+
+/// Measures all of them, printing each as soon as it is known. The table as Markdown, with the
+/// reasons for what is not met below it. `only`: the group of this name.
+pub fn table(seconds: f64, only: Option<&str>) -> String {
+    let head = "| work | budget | measured | share of the budget | |\n|---|---|---|---:|---|\n";
+    print!("{head}");
+    let (mut table, mut reasons) = (head.to_owned(), String::new());
+    let wanted = |group: &str| only.is_none_or(|only| group == only);
+    for (group, rows) in GROUPS {
+        if !wanted(group) {
+            continue;
+        }
+        for row in rows(seconds) {
+            let line = row.line();
+            print!("{line}");
+            table.push_str(&line);
+            if !row.met() {
+                reasons.push_str(&format!("* {}: {}\n", row.work, row.because));
+            }
+        }
+    }
+    if !reasons.is_empty() {
+        table.push_str(&format!("\nNot met, and why:\n\n{reasons}"));
+    }
+    table
+}
