@@ -19,6 +19,7 @@ mod instance;
 mod kernel;
 pub mod machine;
 pub mod measure;
+pub mod model;
 pub mod plain_load;
 pub mod programs;
 mod python;

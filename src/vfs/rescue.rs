@@ -89,7 +89,7 @@ impl Rescue {
     /// A good save of the document: the `.refused` files that the same program caused go.
     pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
         let mut kept = self.kept.lock();
-        remove(root, &mut kept, |k| k.view == view && by_same(&k.actor, actor));
+        remove(root, &mut kept, |k| k.view.doc() == view.doc() && by_same(&k.actor, actor));
     }
 
     /// The file that a refusal of a handle left goes with that handle's good save.

@@ -71,6 +71,9 @@ impl Tree {
                 h.soil(state, self.now());
                 return Err(e);
             }
+            if let Some(whole) = &mut state.whole {
+                whole.wrote(at, u64::from(written));
+            }
         }
         if under_lock {
             h.under_lock.store(true, Ordering::Release);
