@@ -191,6 +191,7 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.whereabouts.look_again(&self.writer.conn);
         store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })

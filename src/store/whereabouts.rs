@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 
 use super::StoreError;
 use super::connect::{Store, io};
@@ -77,6 +77,20 @@ impl Whereabouts {
             return Err(lost(&self.db.0, "is damaged"));
         }
         Ok(())
+    }
+
+    /// Where damage was found, whether it is still there: an answer of SQLite that says so may
+    /// come of one failed read.
+    pub(super) fn look_again(&self, conn: &Connection) {
+        if !self.damaged.load(Ordering::Acquire) {
+            return;
+        }
+        // From the file, not from what is still in memory of it.
+        let _emptied = conn.execute_batch("PRAGMA shrink_memory");
+        let sound = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        if sound.is_ok_and(|said| said == "ok") {
+            self.damaged.store(false, Ordering::Release);
+        }
     }
 
     /// The WAL has lost its name, and nobody has made another one yet.
@@ -191,14 +205,30 @@ mod tests {
 
     #[test]
     fn damage_that_was_found_stops_commits_until_none_is_found() {
-        let (_dir, store) = store();
-        let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        let damage = rusqlite::Error::SqliteFailure(corrupt, None);
-        store.whereabouts.looked::<()>(&Err(StoreError::Sqlite(damage)));
+        use std::os::unix::fs::FileExt;
+        let (dir, store) = store();
+        let fill = "CREATE TABLE filled AS SELECT hex(randomblob(30000)) AS x";
+        store.gate(|conn| Ok(conn.execute_batch(fill)?)).unwrap();
+        let writer = store.writer.lock();
+        writer.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        drop(writer);
+        let found = || {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            let damage = rusqlite::Error::SqliteFailure(corrupt, None);
+            store.whereabouts.looked::<()>(&Err(StoreError::Sqlite(damage)));
+        };
+        let path = dir.path().join("missions.db");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        file.write_all_at(&vec![0x5a; good.len() - 8192], 8192).unwrap();
+        found();
         assert!(complaint(&store).contains("is damaged"));
         store.whereabouts.looked::<()>(&Err(StoreError::Busy));
         assert!(complaint(&store).contains("is damaged"));
-        store.whereabouts.looked(&Ok(()));
+        file.write_all_at(&good, 0).unwrap();
+        store.gate(|_| Ok(())).unwrap();
+        // One read that failed is no damage.
+        found();
         store.gate(|_| Ok(())).unwrap();
     }
 }
