@@ -91,20 +91,23 @@ fn continued(lines: &mut Vec<String>, indent: &str) {
     while lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
+    if let Some((first, more)) = lines.split_first_mut() {
+        *first = format!("{indent}- {}", first.trim_start());
+        hanging(more);
+    }
+}
+
+/// Continuation lines must not read as something else at the margin.
+fn hanging(lines: &mut [String]) {
     let mut fenced = false;
     let mut after_blank = false;
-    for (i, line) in lines.iter_mut().enumerate() {
-        if i == 0 {
-            *line = format!("{indent}- {}", line.trim_start());
-            continue;
-        }
+    for line in lines {
         let s = stripped(line);
         let below_blank = std::mem::replace(&mut after_blank, s.is_empty());
         if s.starts_with("```") || s.starts_with("~~~") {
             fenced = !fenced;
             continue;
         }
-        // Continuation lines must not read as something else at the margin.
         let at_margin = !line.starts_with([' ', '\t']);
         if at_margin && !s.is_empty() && !fenced && (below_blank || !reads_as_continuation(s)) {
             line.insert_str(0, "  ");
@@ -145,13 +148,12 @@ fn ci_line(c: &Ci) -> String {
 
 fn idea_lines(i: &Idea) -> Vec<String> {
     let mut lines = split_lines(&i.text);
-    for (n, line) in lines.iter_mut().enumerate() {
-        let s = stripped(line);
-        if n == 0 && !s.starts_with("- ") {
-            *line = format!("- {s}");
-        } else if n > 0 && !line.starts_with([' ', '\t']) && !s.is_empty() {
-            line.insert_str(0, "  ");
+    if let Some((first, more)) = lines.split_first_mut() {
+        let s = stripped(first);
+        if !s.starts_with("- ") {
+            *first = format!("- {s}");
         }
+        hanging(more);
     }
     lines
 }
