@@ -63,12 +63,12 @@ keep() {
   rm -rf "$least"
 }
 # Inputs that are kept for a target, beside those with names.
-kept=80
+kept=40
 
 # One target; its summary goes to a file.
 one() {
   local name=$1 grown=$dir/corpus/$1 artifacts=fuzz/artifacts/$1 log=$dir/$1.log begin=$SECONDS
-  local crashes=0 runs options
+  local crashes=0 runs took options
   mkdir -p "$grown" "$artifacts" "$scratch/$name"
   options=(-max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=1024 -max_len="$(largest "$name")"
     -artifact_prefix="$artifacts/" -print_final_stats=1 -use_value_profile=1
@@ -76,9 +76,10 @@ one() {
   TMPDIR=$scratch/$name RUST_BACKTRACE=0 "$dir/$host/release/$name" "${options[@]}" "$grown" \
     "fuzz/corpus/$name" > "$log" 2>&1 || crashes=1
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  took=$((SECONDS - begin))
   if [ "$crashes" = 0 ] && [ "${FUZZ_MERGE:-0}" = 1 ]; then keep "$name" "$grown" || crashes=1; fi
   {
-    printf 'fuzz %s: %s runs, %s s, crashes: %s\n' "$name" "${runs:-0}" $((SECONDS - begin)) $crashes
+    printf 'fuzz %s: %s runs, %s s, crashes: %s\n' "$name" "${runs:-0}" "$took" "$crashes"
     if [ "$crashes" != 0 ]; then
       sed -n 's/.*Test unit written to /  /p' "$log"
       grep -aE -A 2 'panicked at|ERROR: libFuzzer: (timeout|out-of)' "$log" | cut -c 1-300 | head -5

@@ -257,7 +257,7 @@ fn table(dir: &Path, part: Part) -> Vec<Cells> {
     let conn = Connection::open(&path).unwrap_or_else(|e| panic!("{e}"));
     let sql = format!("SELECT * FROM {}", quoted(part.table()));
     let mut select = conn.prepare(&sql).unwrap_or_else(|e| panic!("{e}"));
-    let names: Vec<String> = select.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = select.column_names().map(str::to_owned).collect();
     let rows = select.query_map([], |row| {
         let cells = names.iter().enumerate().map(|(i, name)| Ok((name.clone(), row.get(i)?)));
         cells.collect::<rusqlite::Result<Cells>>()
