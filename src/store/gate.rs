@@ -7,7 +7,7 @@ use parking_lot::MutexGuard;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connect::{Store, Writer};
-use super::{MissionsLock, StoreError};
+use super::{MissionsLock, StoreError, walindex};
 
 /// The longest pause between two tries for another program's write lock. A try costs some
 /// microseconds; a program that commits without a break leaves only short gaps.
@@ -115,12 +115,25 @@ impl Store {
         }
     }
 
-    fn look_with<'s>(&'s self, writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
-        let seen = writer.seen;
-        if seen.is_some() && seen == Some(data_version(&writer.conn)?) {
-            return Ok(Look::Same);
+    fn look_with<'s>(&'s self, mut writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
+        if let Some(seen) = writer.seen {
+            // Taken before the question: what is committed in between is in the answer.
+            let mark = self.mark(&writer.conn);
+            let known = writer.mark.filter(|(_, at)| *at == seen).map(|(mark, _)| mark);
+            if mark.is_some() && mark == known {
+                return Ok(Look::Same);
+            }
+            if seen == data_version(&writer.conn)? {
+                writer.mark = mark.map(|mark| (mark, seen));
+                return Ok(Look::Same);
+            }
         }
         Ok(Look::Changed(Idle { store: self, writer }))
+    }
+
+    /// The head of the WAL index. Who only reads has no say in the journal mode.
+    fn mark(&self, conn: &Connection) -> Option<walindex::Mark> {
+        if self.options.read_only { None } else { walindex::mark(conn) }
     }
 
     /// Whether a gate is waiting for another program's lock at this moment.
@@ -183,6 +196,7 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })
     }
@@ -331,5 +345,9 @@ fn explain(conn: &Connection, e: StoreError) -> StoreError {
     // SAFETY: the handle is valid while `conn` is borrowed, and the call only reads a number
     // from it; the connection is used by one thread at a time (it is behind a mutex).
     let errno = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
-    if matches!(errno, libc::ENOSPC | libc::EDQUOT) { StoreError::Full } else { e }
+    match errno {
+        libc::ENOSPC => StoreError::Full,
+        libc::EDQUOT => StoreError::Quota,
+        _ => e,
+    }
 }

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::apart;
 use super::chunk::{Core, Slot, Slots};
 use super::entry::{Entry, Kind, Section};
+use super::settle::opens;
 use super::tree::{Loc, MissionsState};
 
 /// A core is split when it has more entries than this.
@@ -61,9 +63,10 @@ fn flush(run: &mut Vec<Arc<Entry>>, out: &mut Vec<Slot>) {
     }
     let pieces = if run.len() <= FULL { 1 } else { run.len().div_ceil(PIECE) };
     let size = run.len().div_ceil(pieces);
-    while !run.is_empty() {
-        let rest = run.split_off(size.min(run.len()));
-        out.push(Slot::new(Core::new(std::mem::replace(run, rest))));
+    // Every piece gets room for itself alone: it lives as long as the versions do.
+    let mut rest = run.drain(..);
+    while rest.len() > 0 {
+        out.push(Slot::new(Core::new(rest.by_ref().take(size).collect())));
     }
 }
 
@@ -85,6 +88,25 @@ impl Batch {
     /// Inserts after what was inserted there already.
     pub fn insert(&mut self, at: Loc, entry: Arc<Entry>) {
         self.before.entry(at).or_default().push(entry);
+    }
+
+    /// Inserts an item at a place in its section, `in_force` being the section there: among what
+    /// was inserted there already, headers too, behind what belongs to that section.
+    pub fn insert_item(&mut self, at: Loc, entry: Arc<Entry>, in_force: Section) {
+        let run = self.before.entry(at).or_default();
+        let (mut section, mut place) = (in_force, run.len());
+        let mut found = section == entry.section;
+        if found {
+            place = 0;
+        }
+        for (i, e) in run.iter().enumerate() {
+            let opened = opens(e);
+            section = opened.unwrap_or(section);
+            if section == entry.section && !e.is_blank() {
+                (place, found) = (i + 1, true);
+            }
+        }
+        run.insert(if found { place } else { run.len() }, entry);
     }
 
     /// The version after the changes. Ends of lines: every entry but the last ends with one,
@@ -116,7 +138,10 @@ impl Batch {
                 // What follows it is another entry now.
                 run.changed.extend(run.entries.len().checked_sub(1));
                 from = index;
-                self.before.remove(&at).into_iter().flatten().for_each(|e| run.push(e));
+                for e in self.before.remove(&at).into_iter().flatten() {
+                    let place = apart::place(&run.entries, &e, state.nested_items);
+                    run.put(place, e);
+                }
                 if let Some(set) = self.set.remove(&at) {
                     set.into_iter().for_each(|e| run.push(e));
                     from = (index + 1).min(old.len());
@@ -145,6 +170,18 @@ impl Run {
     fn push(&mut self, entry: Arc<Entry>) {
         self.changed.push(self.entries.len());
         self.entries.push(entry);
+    }
+
+    /// Puts an entry before the one at `place`; at the end it is pushed.
+    fn put(&mut self, place: usize, entry: Arc<Entry>) {
+        if place == self.entries.len() {
+            return self.push(entry);
+        }
+        self.entries.insert(place, entry);
+        let later = self.changed.partition_point(|i| *i < place);
+        self.changed[later..].iter_mut().for_each(|i| *i += 1);
+        // What is before it is followed by another entry now.
+        self.changed.splice(later..later, place.checked_sub(1).into_iter().chain([place]));
     }
 
     /// Line ends and the empty line after a block, where something has changed before
@@ -189,4 +226,18 @@ impl Run {
 /// An empty line.
 pub fn blank(id: u64, section: Section, eol: &str) -> Entry {
     Entry { id, kind: Kind::Layout, section, raw: eol.into(), opaque: false, open_fence: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_long_run_have_room_for_themselves_alone() {
+        let run: Vec<_> = (0..50_000).map(|n| Arc::new(blank(n, Section::Pending, "\n"))).collect();
+        let slots = assemble([Piece::Entries(run)]);
+        let room: usize = slots.iter().map(|s| s.core.entries.capacity()).sum();
+        assert_eq!(slots.iter().map(|s| s.core.entries.len()).sum::<usize>(), 50_000);
+        assert!(room <= 50_000 + slots.len() * 8, "{room}");
+    }
 }

@@ -1,9 +1,9 @@
 //! Does a new version, read as text, mean what it says? Only what changed is read.
 
 use std::collections::HashSet;
-use std::mem::discriminant;
 use std::sync::Arc;
 
+use super::apart;
 use super::chunk::{Slot, Stretch};
 use super::entry::Entry;
 use super::parse::Parser;
@@ -66,9 +66,7 @@ fn around(next: &MissionsState, change: &Stretch<'_>) -> Option<bool> {
 }
 
 fn is_next(parser: &mut Parser<'_>, e: &Entry) -> bool {
-    parser.next().is_some_and(|p| {
-        p.raw == &*e.raw && p.section == e.section && discriminant(&p.kind) == discriminant(&e.kind)
-    })
+    parser.next().is_some_and(|p| apart::reads_as(&p.kind, p.raw, e) && p.section == e.section)
 }
 
 /// All slots of `next` that `current` does not have, each run with the slots beside it.

@@ -80,8 +80,7 @@ pub(super) fn make(
                 let _ = rustix::fs::fchown(&file, None, Some(gid));
             }
             copy_xattrs(old, file.as_fd());
-            let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-            rustix::fs::fchmod(&file, mode)?;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(without_set_ids(stat.st_mode)))?;
             atime = Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ };
         }
         None => as_new(parent, file.as_fd())?,
@@ -89,8 +88,17 @@ pub(super) fn make(
     let (seconds, nanos) = mtime.parts();
     let last_modification = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) as _ };
     rustix::fs::futimens(&file, &Timestamps { last_access: atime, last_modification })?;
-    start_writing(file.as_fd());
+    // Before it gets its name: a file system that writes names before data could otherwise, after
+    // a power loss, have an empty file in the place of the old one (R8).
+    rustix::fs::fdatasync(&file)?;
     Ok((temporary, file.into()))
+}
+
+/// The permission bits of a file whose text has changed: like any write, a save takes away what
+/// would let the text run as somebody else.
+pub(super) fn without_set_ids(mode: u32) -> u32 {
+    let set_group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
+    mode & 0o7777 & !(0o4000 | set_group)
 }
 
 fn own(uid: u32) -> rustix::fs::Uid {
@@ -119,19 +127,13 @@ fn copy_xattrs(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let Ok(len) = rustix::fs::listxattr(&from, &mut names[..]) else { return };
     names.truncate(len);
     let mut value = vec![0; XATTR_MAX];
-    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+    // Those that would let the text run with more rights go, as with any write.
+    let copied = |name: &&[u8]| !name.is_empty() && *name != b"security.capability";
+    for name in names.split(|b| *b == 0).filter(copied) {
         let copied = rustix::fs::getxattr(&from, name, &mut value[..])
             .and_then(|len| rustix::fs::fsetxattr(to, name, &value[..len], XattrFlags::empty()));
         if let Err(e) = copied {
             log::debug!("attribute {} is not copied: {e}", String::from_utf8_lossy(name));
         }
     }
-}
-
-/// Asks the system to write the data now, without waiting for it: a file system that puts off
-/// finding room for data could otherwise, after a power loss, have the name on the device and
-/// not the data.
-fn start_writing(file: BorrowedFd<'_>) {
-    // SAFETY: a call with a descriptor that is open and three numbers; it touches no memory.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
