@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::apart;
 use super::chunk::{Core, RowBook, RowKey, Rows, Slot, Slots};
 use super::merge::{Ident, ident};
 use super::numbers::{Numbers, with_room};
+use super::readback::reads_back;
 use super::refresh::{COMES_BACK, Outcome, Refresh};
 use super::tree::MissionsState;
 
@@ -19,6 +21,9 @@ impl Refresh<'_> {
             self.state.vanished = kept.cloned().collect();
         }
         let mut next = std::mem::take(&mut self.batch).apply(&self.state);
+        if touched && !reads_back(&next, self.last) {
+            next = apart::stand_alone(&next);
+        }
         next.slots = if self.same { self.books(&next) } else { self.open_books(&next) };
         let changed = touched && !next.same_text(self.last);
         let Refresh { overlaps, tally, given, .. } = self;
