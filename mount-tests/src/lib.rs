@@ -13,6 +13,7 @@
 mod actor;
 mod binary;
 pub mod budgets;
+pub mod calls;
 pub mod floor;
 mod instance;
 mod kernel;

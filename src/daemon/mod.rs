@@ -23,12 +23,16 @@ pub mod names;
 mod outside;
 mod owners;
 mod ports;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 pub mod ready;
 pub mod scratch;
 pub mod serve;
 mod service;
 mod settling;
 pub mod status;
+#[cfg(test)]
+mod tests;
 pub mod users;
 mod watchers;
 pub mod watching;

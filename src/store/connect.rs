@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::lockfile::Locking;
-use super::{Retention, StoreError, migrate};
+use super::{Retention, StoreError, migrate, walindex};
 
 /// The database's name in the store.
 pub const DB_NAME: &str = "missions.db";
@@ -52,6 +52,8 @@ pub(super) struct Writer {
     pub(super) conn: Connection,
     /// Its `data_version` when the documents were last compared with the rows; `None`: never.
     pub(super) seen: Option<i64>,
+    /// A head of the WAL index, and the `data_version` that belongs to it.
+    pub(super) mark: Option<(walindex::Mark, i64)>,
 }
 
 /// A reader that only watches.
@@ -140,7 +142,7 @@ impl Store {
             db,
             options,
             bare,
-            writer: Mutex::new(Writer { conn: writer, seen: None }),
+            writer: Mutex::new(Writer { conn: writer, seen: None, mark: None }),
             probe: Mutex::new(Probe { conn: probe, known: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),

@@ -7,7 +7,7 @@ use parking_lot::MutexGuard;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connect::{Store, Writer};
-use super::{MissionsLock, StoreError};
+use super::{MissionsLock, StoreError, walindex};
 
 /// The longest pause between two tries for another program's write lock. A try costs some
 /// microseconds; a program that commits without a break leaves only short gaps.
@@ -102,12 +102,25 @@ impl Store {
         }
     }
 
-    fn look_with<'s>(&'s self, writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
-        let seen = writer.seen;
-        if seen.is_some() && seen == Some(data_version(&writer.conn)?) {
-            return Ok(Look::Same);
+    fn look_with<'s>(&'s self, mut writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
+        if let Some(seen) = writer.seen {
+            // Taken before the question: what is committed in between is in the answer.
+            let mark = self.mark(&writer.conn);
+            let known = writer.mark.filter(|(_, at)| *at == seen).map(|(mark, _)| mark);
+            if mark.is_some() && mark == known {
+                return Ok(Look::Same);
+            }
+            if seen == data_version(&writer.conn)? {
+                writer.mark = mark.map(|mark| (mark, seen));
+                return Ok(Look::Same);
+            }
         }
         Ok(Look::Changed(Idle { store: self, writer }))
+    }
+
+    /// The head of the WAL index. Who only reads has no say in the journal mode.
+    fn mark(&self, conn: &Connection) -> Option<walindex::Mark> {
+        if self.options.read_only { None } else { walindex::mark(conn) }
     }
 
     /// Whether a gate is waiting for another program's lock at this moment.

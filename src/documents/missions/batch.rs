@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::apart;
 use super::chunk::{Core, Slot, Slots};
 use super::entry::{Entry, Kind, Section};
+use super::settle::opens;
 use super::tree::{Loc, MissionsState};
 
 /// A core is split when it has more entries than this.
@@ -87,6 +89,25 @@ impl Batch {
         self.before.entry(at).or_default().push(entry);
     }
 
+    /// Inserts an item at a place in its section, `in_force` being the section there: among what
+    /// was inserted there already, headers too, behind what belongs to that section.
+    pub fn insert_item(&mut self, at: Loc, entry: Arc<Entry>, in_force: Section) {
+        let run = self.before.entry(at).or_default();
+        let (mut section, mut place) = (in_force, run.len());
+        let mut found = section == entry.section;
+        if found {
+            place = 0;
+        }
+        for (i, e) in run.iter().enumerate() {
+            let opened = opens(e);
+            section = opened.unwrap_or(section);
+            if section == entry.section && !e.is_blank() {
+                (place, found) = (i + 1, true);
+            }
+        }
+        run.insert(if found { place } else { run.len() }, entry);
+    }
+
     /// The version after the changes. Ends of lines: every entry but the last ends with one,
     /// and the last as it was in `state` (merge.md). A block is followed by an empty line.
     pub fn apply(mut self, state: &MissionsState) -> MissionsState {
@@ -112,7 +133,10 @@ impl Batch {
             let mut new = Vec::with_capacity(old.len() + 1);
             for index in 0..=old.len() {
                 let at = Loc { slot, index };
-                new.extend(self.before.remove(&at).unwrap_or_default());
+                for entry in self.before.remove(&at).unwrap_or_default() {
+                    let place = apart::place(&new, &entry, state.nested_items);
+                    new.insert(place, entry);
+                }
                 match (self.set.remove(&at), old.get(index)) {
                     (Some(None), _) | (None, None) => {}
                     (Some(Some(e)), _) => new.push(e),
