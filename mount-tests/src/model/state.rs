@@ -81,6 +81,8 @@ pub struct Handle {
     pub flags: i32,
     /// The name was not there for the opener.
     pub created: bool,
+    /// The version current then.
+    pub opened: usize,
     /// Where the next read begins.
     pub position: u64,
     /// The version that reads return.
