@@ -17,6 +17,7 @@ pub mod calls;
 pub mod floor;
 mod instance;
 mod kernel;
+pub mod machine;
 pub mod measure;
 pub mod model;
 pub mod plain_load;

@@ -4,12 +4,13 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::lockfile::Locking;
+use super::whereabouts::Whereabouts;
 use super::{Retention, StoreError, migrate, walindex};
 
 /// The database's name in the store.
@@ -61,6 +62,8 @@ pub(super) struct Probe {
     pub(super) conn: Connection,
     /// Its `data_version` at a moment when the documents were known to be up to date.
     pub(super) known: Option<i64>,
+    /// When a reader last asked it.
+    pub(super) asked: Option<Instant>,
 }
 
 /// An open store.
@@ -83,6 +86,7 @@ pub struct Store {
     pub(super) commits: AtomicU64,
     /// How many of them are on the device.
     pub(super) synced: AtomicU64,
+    pub(super) whereabouts: Whereabouts,
 }
 
 impl std::fmt::Debug for Store {
@@ -124,14 +128,18 @@ impl Store {
     /// [`StoreError::Busy`] when somebody kept it locked.
     pub fn open(dir: &Path, options: Options) -> Result<Store, StoreError> {
         let db = dir.join(DB_NAME);
-        match std::fs::metadata(&db) {
+        // Not through a symlink: whoever may write to the directory could make the daemon write
+        // anywhere.
+        match std::fs::symlink_metadata(&db) {
             Ok(m) if m.is_file() => {}
+            Ok(m) if m.is_symlink() => return Err(unusable(&db, "a symlink is not followed")),
             Ok(_) => return Err(unusable(&db, "not a file")),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(unusable(&db, "no such database; `instancefs init` makes a store"));
             }
             Err(e) => return Err(io(&db)(e)),
         }
+        let whereabouts = Whereabouts::of(&db)?;
         let writer = connect(&db, &options).map_err(|e| at_open(&db, e))?;
         let bare = migrate::run(&writer, &db, options.read_only).map_err(|e| refine(&db, e))?;
         let reader = Options { read_only: true, ..options.clone() };
@@ -143,19 +151,25 @@ impl Store {
             options,
             bare,
             writer: Mutex::new(Writer { conn: writer, seen: None, mark: None }),
-            probe: Mutex::new(Probe { conn: probe, known: None }),
+            probe: Mutex::new(Probe { conn: probe, known: None, asked: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),
             locking: Arc::default(),
             waiting: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             synced: AtomicU64::new(0),
+            whereabouts,
         })
     }
 
     /// The store's directory, as it was given.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// How long a commit waits for another program's lock.
+    pub fn patience(&self) -> Duration {
+        self.options.patience
     }
 
     /// Opened read-only.
@@ -255,7 +269,8 @@ fn unusable(path: &Path, reason: &str) -> StoreError {
 
 pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError + '_ {
     move |source| match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => StoreError::Full,
+        Some(libc::ENOSPC) => StoreError::Full,
+        Some(libc::EDQUOT) => StoreError::Quota,
         _ => StoreError::Io { path: path.to_owned(), source },
     }
 }

@@ -13,6 +13,9 @@ use super::{MissionsLock, StoreError, walindex};
 /// microseconds; a program that commits without a break leaves only short gaps.
 const LOCK_POLL: Duration = Duration::from_millis(5);
 
+/// How long after a glance of a reader the watching connection is kept up to date.
+const ASKED: Duration = Duration::from_secs(1);
+
 /// How long to wait for another program's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -20,6 +23,8 @@ pub enum Wait {
     Never,
     /// For the store's patience ([`super::Options::patience`]).
     Patiently,
+    /// Until then; tried once in any case.
+    Until(Instant),
 }
 
 /// What the database says about changes by others.
@@ -76,10 +81,13 @@ impl Store {
     ///
     /// Errors: [`StoreError::Busy`], [`StoreError::Unusable`] when opened read-only.
     pub fn begin(&self, wait: Wait, missions_lock: bool) -> Result<Gate<'_>, StoreError> {
-        let deadline = Instant::now() + self.options.patience;
+        let deadline = match wait {
+            Wait::Until(deadline) => deadline,
+            Wait::Never | Wait::Patiently => Instant::now() + self.options.patience,
+        };
         let writer = match wait {
             Wait::Never => self.writer.try_lock(),
-            Wait::Patiently => self.writer.try_lock_until(deadline),
+            Wait::Patiently | Wait::Until(_) => self.writer.try_lock_until(deadline),
         };
         let idle = Idle { store: self, writer: writer.ok_or(StoreError::Busy)? };
         idle.begin(wait, deadline, missions_lock)
@@ -129,7 +137,8 @@ impl Store {
     }
 
     fn glance(&self) -> Result<bool, StoreError> {
-        let probe = self.probe.lock();
+        let mut probe = self.probe.lock();
+        probe.asked = Some(Instant::now());
         Ok(probe.known.is_some() && probe.known == Some(data_version(&probe.conn)?))
     }
 
@@ -154,6 +163,10 @@ impl Store {
     fn tell_probe(&self, writer: &Writer) {
         // Busy with a reader's look: then its glances are only slower.
         let Some(mut probe) = self.probe.try_lock() else { return };
+        // Nor is it told for nobody: what it knows is then out of date, and a glance says so.
+        if probe.asked.is_none_or(|asked| asked.elapsed() > ASKED) {
+            return;
+        }
         // In this order: what the writer does not know of at the end, the probe had not seen.
         let glance = data_version(&probe.conn).ok();
         let current = writer.seen.is_some() && data_version(&writer.conn).ok() == writer.seen;
@@ -178,6 +191,7 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })
     }
@@ -326,5 +340,9 @@ fn explain(conn: &Connection, e: StoreError) -> StoreError {
     // SAFETY: the handle is valid while `conn` is borrowed, and the call only reads a number
     // from it; the connection is used by one thread at a time (it is behind a mutex).
     let errno = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
-    if matches!(errno, libc::ENOSPC | libc::EDQUOT) { StoreError::Full } else { e }
+    match errno {
+        libc::ENOSPC => StoreError::Full,
+        libc::EDQUOT => StoreError::Quota,
+        _ => e,
+    }
 }

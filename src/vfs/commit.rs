@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::budget::no_room;
 use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
 use super::layer::{Error, Fh, Node, Result};
@@ -13,6 +14,17 @@ use super::tree::Tree;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version, Written};
 use crate::model::{Actor, DocId, Reason, Refusal, Stamp, Via, View};
+
+/// A commit, for the log.
+fn told(view: View, actor: &Actor, saved: &Saved, stale: bool) -> String {
+    let (name, rev, by) = (view.name(), saved.version.rev, actor.named());
+    let met = match saved.overlaps.len() {
+        0 => String::new(),
+        n => format!(", merged over {n} overlapping changes"),
+    };
+    let old = if stale { ", of an older version" } else { "" };
+    format!("{name}: revision {rev} by {by}{met}{old}")
+}
 
 /// Files that a stale save's writer wrote last and that may be its backup.
 const BACKUPS_TRIED: usize = 8;
@@ -143,6 +155,7 @@ impl Tree {
                 self.report.stale(view, &saver.actor, rev, self.now());
             }
             self.rescue.forgive(self.root(), view, &saver.actor);
+            log::info!("{}", told(view, &saver.actor, &saved, stale));
         }
         Ok(saved)
     }
@@ -219,11 +232,11 @@ impl Tree {
                 None
             }
         };
+        let rev = self.docs.cached(view.doc()).rev;
         log::warn!(
-            "{}: save by {} (pid {}) refused: {refusal}",
+            "{}: save by {} refused, revision {rev} stays: {refusal}",
             view.name(),
-            actor.program,
-            actor.pid
+            actor.named()
         );
         self.report.refused(view, actor, refusal, kept.as_deref(), now);
         let recorded = self.memory.record_refusal(now, view, actor, refusal, kept.as_deref());
@@ -264,7 +277,8 @@ impl Tree {
     fn commit_whole(&self, h: &DocHandle, state: &mut State, saver: &Saver) -> Result<()> {
         let Some(whole) = &state.whole else { return Ok(()) };
         let answer = if state.overflow {
-            Err(Failed::refused(too_big(self.options.size_limit)))
+            let why = if state.cramped { no_room() } else { too_big(self.options.size_limit) };
+            Err(Failed::refused(why))
         } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
             Err(Failed::refused(blank()))
         } else {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::{Held, reserve};
 use super::layer::{Attr, Error, Fh, Node, Result};
 use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
@@ -139,6 +140,8 @@ pub struct State {
     pub refused: Option<Refusal>,
     /// A write did not fit; until the handle is truncated nothing of it can be saved.
     pub overflow: bool,
+    /// It did not fit because others take the room.
+    pub cramped: bool,
     /// A process that wrote these bytes was killed by a signal (rule 7).
     pub killed: bool,
     /// The file was removed by the process that has it open here: what it holds ends with it.
@@ -149,6 +152,8 @@ pub struct State {
     pub last_write: Stamp,
     /// The `.refused` file that this handle caused.
     pub kept: Option<String>,
+    /// The room that `whole` and `fragment` take.
+    pub held: Held,
 }
 
 impl DocHandle {
@@ -199,6 +204,11 @@ impl DocHandle {
 }
 
 impl State {
+    /// What it holds is an append of whole lines.
+    pub fn has_whole_lines(&self) -> bool {
+        self.whole.is_none() && self.fragment.ends_with(b"\n")
+    }
+
     /// What the handle's own reads return instead of a version, if it has its own text.
     pub fn own_text(&self, dirty: bool) -> Option<&[u8]> {
         self.whole.as_ref().filter(|_| dirty || self.only_truncated).map(|w| &w.bytes[..])
@@ -230,11 +240,25 @@ impl State {
         &mut whole.bytes
     }
 
+    /// The bytes that the handle would hold with `more` of them at `offset` of the whole text, or
+    /// (`None`) at the end of what it appends.
+    pub fn would_hold(&self, view: View, current: &Version, offset: Option<u64>, more: u64) -> u64 {
+        let fragment = self.fragment.len() as u64;
+        let whole = match (&self.whole, &self.reading, offset) {
+            (Some(whole), ..) => whole.bytes.len() as u64,
+            (None, _, None) => 0,
+            (None, Some((_, read)), Some(_)) => read.len(),
+            (None, None, Some(_)) => current.view(view).map_or(0, |c| c.len()),
+        };
+        let end = offset.map_or(whole + fragment + more, |offset| offset.saturating_add(more));
+        end.max(whole + fragment)
+    }
+
     /// The text is empty from here on and owes nothing to any version.
     pub fn empty(&mut self) {
         self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false, anew: 0 });
         self.fragment.clear();
-        self.overflow = false;
+        (self.overflow, self.cramped) = (false, false);
         self.killed = false;
     }
 }
@@ -246,6 +270,7 @@ pub fn patch(bytes: &mut Vec<u8>, offset: u64, data: &[u8], limit: u64) -> Resul
         return Err(Error::TooBig);
     }
     let (from, end) = (offset as usize, end as usize);
+    reserve(bytes, end.saturating_sub(bytes.len()))?;
     if bytes.len() == from {
         bytes.extend_from_slice(data);
         return Ok(());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::budget::Held;
 use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
@@ -163,7 +164,7 @@ impl Tree {
         offset: u64,
     ) -> Result<MutexGuard<'h, State>> {
         let others: Vec<_> =
-            self.handles_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
+            self.unsaved_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
         let settled = self.settle_locked_writers(&others, h.view(), process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view().doc())?;
@@ -234,7 +235,7 @@ impl Tree {
     fn outdated(&self, h: &DocHandle, state: &State) -> bool {
         let Some((version, _)) = &state.reading else { return false };
         self.docs.cached(h.view().doc()).rev != version.rev
-            || self.handles_on(h.view()).iter().any(|o| o.fh != h.fh && o.is_dirty())
+            || self.unsaved_on(h.view()).iter().any(|o| o.fh != h.fh)
     }
 
     /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what
@@ -276,6 +277,7 @@ fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
     state.at_end = None;
     // A text that was committed gives way to what is there now.
     state.whole = None;
+    state.held = Held::default();
 }
 
 fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize, now: Stamp) -> Vec<u8> {

@@ -55,6 +55,9 @@ impl Layer for Tree {
         } else if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node)
         {
             self.plain.forget(node, count);
+            if self.plain.id_of(node).is_none() {
+                self.sources.forget(node);
+            }
         }
     }
 

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::apart;
 use super::batch::{Batch, Piece, assemble};
-use super::chunk::Slot;
 use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{Addition, add, at_ends, fragment, without_known};
 use super::merge::{Merged, merge};
 use super::parse::{Parser, stripped};
+use super::readback::reads_back;
 use super::tally::Tally;
 use super::theirs;
 use super::tree::MissionsState;
@@ -405,49 +405,4 @@ fn same_missions(a: &MissionsState, b: &MissionsState) -> bool {
         all
     };
     Section::STATES.iter().all(|s| a.count(*s) == b.count(*s)) && missions(a) == missions(b)
-}
-
-/// Whether the slots of `next` that `current` does not have, read as text, give their entries.
-pub fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
-    let same = |(a, b): &(&Slot, &Slot)| Arc::ptr_eq(&a.core, &b.core);
-    let (a, b) = (&current.slots[..], &next.slots[..]);
-    let head = a.iter().zip(b).take_while(same).count();
-    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(same).count();
-    let old: std::collections::HashSet<_> =
-        a[head..a.len() - tail].iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let mid = head..b.len() - tail;
-    let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
-    let mut i = head.saturating_sub(1);
-    while i < mid.end {
-        if !changed(i) && !changed(i + 1) {
-            i += 1;
-            continue;
-        }
-        let from = i;
-        while i < next.slots.len() && (changed(i) || changed(i + 1)) {
-            i += 1;
-        }
-        let run = &next.slots[from..i];
-        // Only an item that was there already is looked at beyond the run.
-        let beyond = &next.slots[i..(i + 1).min(next.slots.len())];
-        let mut bytes = Vec::new();
-        for s in run.iter().chain(beyond) {
-            bytes.extend_from_slice(&s.core.bytes);
-        }
-        let Ok(text) = String::from_utf8(bytes) else { return false };
-        let mut parser = Parser::new(&text, 0, next.section_before(from), next.nested_items);
-        let entries = run.iter().flat_map(|s| s.core.entries.iter());
-        for e in entries.clone().filter(|e| e.opaque) {
-            parser.knows(e);
-        }
-        for e in entries {
-            let same = parser
-                .next()
-                .is_some_and(|p| apart::reads_as(&p.kind, p.raw, e) && p.section == e.section);
-            if !same {
-                return false;
-            }
-        }
-    }
-    true
 }

@@ -1,5 +1,7 @@
 //! The tree driven by processes that do what real ones were seen doing, without a mount.
 
+mod bounds;
+mod clock;
 mod disk;
 mod errors;
 mod fakes;
