@@ -132,7 +132,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_checked_is_named() {
-        assert_eq!(of("[1]"), ["the schema is neither an object nor true or false"]);
         let text = r#"{"type": "objekt", "properties": {"a": {"minimum": "5", "required": true}, "b": 3},
             "anyOf": {}, "dependentRequired": {"x": [1]}}"#;
         assert_eq!(
