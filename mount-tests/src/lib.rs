@@ -13,11 +13,13 @@
 mod actor;
 mod binary;
 pub mod budgets;
+pub mod calls;
 pub mod floor;
 mod instance;
 mod kernel;
 pub mod machine;
 pub mod measure;
+pub mod model;
 pub mod plain_load;
 pub mod programs;
 mod python;

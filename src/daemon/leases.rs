@@ -375,9 +375,10 @@ impl Desk {
         };
         let owner = Owner::of_pid(pid).ok_or_else(gone)?;
         let token = self.store.reserve_tokens(1)?;
-        let Some(mut file) = create(&path)? else { return Ok(None) };
-        writeln!(file, "{pid}").map_err(io(&path, "cannot write"))?;
-        let FileId { ino, born } = self.found(name).ok_or_else(gone)?.id;
+        // Under a name of our own until it is whole and on record: whoever is killed meanwhile, or
+        // cannot go on, leaves nothing that nobody would ever give back.
+        let made = Unfinished::of(&self.dir, name)?;
+        let FileId { ino, born } = made.fill(pid, |own| self.found(own))?.ok_or_else(gone)?.id;
         let row = OwnedRow {
             path: name.to_owned(),
             lease: true,
@@ -388,7 +389,11 @@ impl Desk {
             at: SystemClock.now(),
         };
         self.store.keep_owned(&[row], &[], Wait::Patiently)?;
-        Ok(Some(token))
+        match std::fs::hard_link(&made.path, &path) {
+            Ok(()) => Ok(Some(token)),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(None),
+            Err(e) => Err(io(&path, "cannot create")(e)),
+        }
     }
 
     /// Gives back a lease of this process; one of another process stays.
@@ -415,6 +420,39 @@ impl Desk {
             self.store.keep_owned(&[], &[name.to_owned()], Wait::Patiently)?;
         }
         Ok(())
+    }
+}
+
+/// A lease's file under a name of our own beside it; dropped, that name is removed.
+struct Unfinished {
+    /// Relative to the store.
+    name: PathBuf,
+    path: PathBuf,
+}
+
+impl Unfinished {
+    /// The guard is held: what has the name was left behind.
+    fn of(store: &Path, lease: &Path) -> Result<Unfinished> {
+        let last = lease.file_name().unwrap_or_default().to_string_lossy();
+        let name = lease.with_file_name(format!("{}new-{last}", names::PREFIX));
+        let path = store.join(&name);
+        super::journal::remove(&path)?;
+        Ok(Unfinished { name, path })
+    }
+
+    /// Makes it, says whose it is, and has a look at it.
+    fn fill(&self, pid: u32, look: impl FnOnce(&Path) -> Option<Found>) -> Result<Option<Found>> {
+        let Some(mut file) = create(&self.path)? else { return Ok(None) };
+        writeln!(file, "{pid}").map_err(io(&self.path, "cannot write"))?;
+        Ok(look(&self.name))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Err(e) = super::journal::remove(&self.path) {
+            log::warn!("{e}");
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub mod leases;
 pub mod leave;
 pub mod lock;
 pub mod logging;
+mod memory;
 pub mod mounted;
 pub mod mounts;
 pub mod names;
@@ -24,12 +25,16 @@ mod outside;
 mod owners;
 mod ports;
 mod probe;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 pub mod ready;
 pub mod scratch;
 pub mod serve;
 mod service;
 mod settling;
 pub mod status;
+#[cfg(test)]
+mod tests;
 pub mod users;
 mod watchers;
 pub mod watching;

@@ -19,7 +19,7 @@ use super::ready::{Outcome, Ready};
 use super::service::Service;
 use super::status::Running;
 use super::writeout::Untouched;
-use super::{config, history, journal, leave, logging, mounts, names, scratch, writeout};
+use super::{config, history, journal, leave, logging, memory, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
 use crate::model::{Actor, Clock, FileId, Rev, SystemClock, Via};
@@ -135,6 +135,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
         logging::to_stderr();
     }
     detach_from_caller();
+    memory::set_bounds();
     let since = SystemClock.now().iso();
     let (events, wait) = mpsc::channel();
     signals(events.clone()).map_err(io(&settings.store, "cannot wait for signals"))?;
@@ -175,6 +176,8 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
     scratch::reap_in_background();
+    // What the start has needed once.
+    memory::give_back();
     service.ready(&format!("mounted at {}", settings.mountpoint.display()));
 
     let peer = serve_until_end(&wait, &mounted);

@@ -278,7 +278,10 @@ fn small_tables_give_back_what_they_got() {
     store.save_seen("old", std::slice::from_ref(&a), &[]).unwrap();
     let b2 = SeenRow { view: View::ConfigYaml, rev: Rev(5), ..b };
     store.save_seen("boot", std::slice::from_ref(&b2), &[(DOC, a.identity.clone())]).unwrap();
-    assert_eq!(store.seen("boot").unwrap(), [c, b2], "oldest first, one per identity");
+    let without = SeenRow { text: None, ..b2.clone() };
+    assert_eq!(store.seen("boot").unwrap(), [c, without], "oldest first, one per identity");
+    assert_eq!(store.seen_by("boot", DOC, &b2.identity).unwrap(), Some(b2));
+    assert_eq!(store.seen_by("boot", DOC, &a.identity).unwrap(), None);
     assert_eq!(store.seen("old").unwrap(), [a]);
     store.forget_other_boots("boot").unwrap();
     assert_eq!(store.seen("old").unwrap(), []);
@@ -521,9 +524,10 @@ fn a_turn_gets_the_missions_lock_when_others_let_go_and_gives_it_to_the_next_try
     let turn = store.turn();
     let waiter = std::thread::spawn(move || turn.wait().map(|()| turn));
     // Another file in its place: the queue moves there.
-    std::fs::rename(&path, dir.path().join("old")).unwrap();
-    let newer = std::fs::File::create(&path).unwrap();
+    let aside = dir.path().join("new");
+    let newer = std::fs::File::create(&aside).unwrap();
     rustix::fs::flock(&newer, LockExclusive).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
     drop(theirs);
     assert!(store.missions_lock_is_theirs().unwrap());
     drop(newer);

@@ -188,7 +188,7 @@ impl Tree {
             return Err(Error::Exists);
         }
         let opened = self.doc_open(who, view, flags, !there)?;
-        let attr = self.doc_attr(who, view)?;
+        let attr = self.doc_attr(who, view, false)?;
         Ok(Created { entry: self.document_entry(view, attr), opened })
     }
 
@@ -219,6 +219,6 @@ impl Tree {
             let rev = self.docs.current(view.doc())?.rev;
             self.names.set(view, who.uid, &kept, rev, self.now())?;
         }
-        Ok((self.doc_attr(who, view)?, Duration::ZERO))
+        Ok((self.doc_attr(who, view, false)?, Duration::ZERO))
     }
 }

@@ -19,10 +19,11 @@ pub struct Both {
 
 impl Documents for Both {
     fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
-        match doc {
+        let current = match doc {
             DocId::File(file) => self.managed.current(file),
             _ => self.live.current(doc),
-        }
+        };
+        current.inspect_err(|e| log::log!(level(e), "{}: cannot be read: {e}", named(doc)))
     }
     fn cached(&self, doc: DocId) -> Arc<Version> {
         match doc {
@@ -45,13 +46,29 @@ impl Documents for Both {
         }
     }
     fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
-        match request.view {
+        let (view, actor) = (request.view, request.actor.clone());
+        let seen = request.seen.as_ref().map_or(Rev(0), |seen| seen.rev);
+        let saved = match view {
             View::File(_) => self.managed.save(request),
             _ => self.live.save(request),
-        }
+        };
+        saved.inspect_err(|e| {
+            if let SaveError::Store(e) = e {
+                log::log!(
+                    level(e),
+                    "{}: save by {} (pid {}), which had seen revision {}, failed: {e}",
+                    view.name(),
+                    actor.program,
+                    actor.pid,
+                    seen.0
+                );
+            }
+        })
     }
     fn sync(&self) -> Result<(), StoreError> {
-        self.managed.sync()
+        self.managed.sync().inspect_err(|e| {
+            log::log!(level(e), "committed saves may not survive a power loss yet: {e}");
+        })
     }
     fn at(&self, doc: DocId, rev: Rev) -> Result<Option<Arc<Version>>, StoreError> {
         match doc {
@@ -84,6 +101,22 @@ impl Documents for Both {
     }
     fn files_on_record(&self) -> Result<Vec<FileId>, StoreError> {
         self.managed.on_record()
+    }
+}
+
+/// How loud a failure of the store is: another program that keeps it locked is no damage.
+fn level(e: &StoreError) -> log::Level {
+    match e {
+        StoreError::Busy => log::Level::Warn,
+        _ => log::Level::Error,
+    }
+}
+
+/// The file or files that a person knows the document by.
+fn named(doc: DocId) -> &'static str {
+    match doc {
+        DocId::Config => "config",
+        doc => doc.views().next().map_or(doc.as_str(), View::name),
     }
 }
 

@@ -173,9 +173,14 @@ impl Tree {
 
     /// Reading a document to make a backup of it is not a look: editors copy the file just before
     /// they save a text from long ago. So when the text is nearer to an older read, and the writer
-    /// has put the newest one into another file as it was, the older one is what it has seen.
+    /// has put the newest one into another file as it was, the older one is what it has seen. What
+    /// it has saved itself it knows, wherever else it may have put the same text.
     fn without_backups(&self, verdict: Verdict, process: &Process, view: View) -> Verdict {
         let Verdict { seen: Some(seen), stale: Some(older) } = &verdict else { return verdict };
+        let looks = self.seen.own(process.id, view.doc()).unwrap_or_default();
+        if looks.saved().is_some_and(|saved| saved.version.rev >= seen.rev) {
+            return verdict;
+        }
         let backup = self
             .sources
             .written_by(process.id, BACKUPS_TRIED)
@@ -277,7 +282,7 @@ impl Tree {
         } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
             Err(Failed::refused(blank()))
         } else {
-            let start = whole.start.as_ref();
+            let start = whole.began_as();
             let verdict = match &state.base {
                 Some(base) => Verdict::seen(Some(match start {
                     Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),

@@ -97,6 +97,22 @@ pub struct Whole {
     pub start: Option<Arc<Version>>,
     /// It began as the text of a version: an edit in place, complete after each write.
     pub in_place: bool,
+    /// So many bytes from the beginning on were written anew.
+    pub anew: u64,
+}
+
+impl Whole {
+    /// What the text owes to a version: nothing, once every byte was written anew.
+    pub fn began_as(&self) -> Option<&Arc<Version>> {
+        self.start.as_ref().filter(|_| self.anew < self.bytes.len() as u64)
+    }
+
+    /// Bytes were written there.
+    pub fn wrote(&mut self, offset: u64, length: u64) {
+        if offset <= self.anew {
+            self.anew = self.anew.max(offset.saturating_add(length));
+        }
+    }
 }
 
 /// The part of a handle that its own requests change.
@@ -188,6 +204,11 @@ impl DocHandle {
 }
 
 impl State {
+    /// What it holds is an append of whole lines.
+    pub fn has_whole_lines(&self) -> bool {
+        self.whole.is_none() && self.fragment.ends_with(b"\n")
+    }
+
     /// What the handle's own reads return instead of a version, if it has its own text.
     pub fn own_text(&self, dirty: bool) -> Option<&[u8]> {
         self.whole.as_ref().filter(|_| dirty || self.only_truncated).map(|w| &w.bytes[..])
@@ -214,7 +235,7 @@ impl State {
             };
             let mut bytes = content.map(|c| c.to_vec()).unwrap_or_default();
             bytes.append(fragment);
-            Whole { bytes, start: Some(start), in_place: true }
+            Whole { bytes, start: Some(start), in_place: true, anew: 0 }
         });
         &mut whole.bytes
     }
@@ -235,7 +256,7 @@ impl State {
 
     /// The text is empty from here on and owes nothing to any version.
     pub fn empty(&mut self) {
-        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false });
+        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false, anew: 0 });
         self.fragment.clear();
         (self.overflow, self.cramped) = (false, false);
         self.killed = false;

@@ -27,6 +27,7 @@ impl Tree {
         if view.read_only() && (mode.write || flags & libc::O_TRUNC != 0) {
             return Err(Error::ReadOnly);
         }
+        self.asked.opened(who.tid, view);
         let opener = self.process(who);
         let now = self.now();
         let mut state = State::default();
@@ -74,10 +75,10 @@ impl Tree {
 
     /// What `stat` shows. A process that wrote through an uncommitted handle is told that
     /// buffer's size; a process with a handle that has not read yet will read the version that
-    /// it is told the size of here.
-    pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+    /// it is told the size of here, if it has `asked` (other calls answer with attributes too).
+    pub(super) fn doc_attr(&self, who: &Caller, view: View, asked: bool) -> Result<Attr> {
         if let View::File(file) = view {
-            return self.file_attr(who, file);
+            return self.file_attr(who, file, asked);
         }
         let handles = self.handles_on(view);
         let process = if handles.is_empty() { None } else { self.process(who) };
@@ -85,6 +86,7 @@ impl Tree {
         let version = self.docs.current(view.doc())?;
         let mut size = version.view(view).map_or(0, |c| c.len());
         let mut written = None;
+        let mut unread = Vec::new();
         if let Some(process) = process {
             for h in handles {
                 if h.written_by(process.id) {
@@ -96,9 +98,12 @@ impl Tree {
                         written = Some(state.last_write);
                     }
                 } else if h.mode.read && h.opened_by(process.id) {
-                    *h.told.lock() = Some(version.clone());
+                    unread.push(h);
                 }
             }
+        }
+        if asked && !unread.is_empty() {
+            self.asked.told(who.tid, view, unread.into_iter(), &version);
         }
         Ok(self.names.attr(view, &version, size, written))
     }

@@ -89,7 +89,7 @@ impl Rescue {
     /// A good save of the document: the `.refused` files that the same program caused go.
     pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
         let mut kept = self.kept.lock();
-        remove(root, &mut kept, |k| k.view == view && by_same(&k.actor, actor));
+        remove(root, &mut kept, |k| k.view.doc() == view.doc() && by_same(&k.actor, actor));
     }
 
     /// The file that a refusal of a handle left goes with that handle's good save.
@@ -275,7 +275,11 @@ pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
         if !ours || (n == 1 && !line.contains("instancefs: this save of ")) {
             break;
         }
-        if line.contains(LAST_LINE) {
+        let said = line.trim_end();
+        let said =
+            said.strip_prefix("# ").or_else(|| said.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+        // A reason or a hint may say the same words.
+        if said == Some(LAST_LINE) {
             return (n, after);
         }
         rest = after;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::asked::Asked;
 use super::attrs::Names;
 use super::budget::Budget;
 use super::guards::Guards;
@@ -115,6 +116,7 @@ pub struct Tree {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
     pub(super) names: Names,
+    pub(super) asked: Asked,
     pub(super) files: Files,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
@@ -187,6 +189,7 @@ impl Tree {
             tables: super::tables::Tables::new(&options.store, options.read_only),
             options,
             names,
+            asked: Asked::default(),
             absences: Absences::default(),
             seen: Seen::default(),
             sources: Sources::default(),

@@ -26,6 +26,7 @@ mod managed_history;
 mod managed_odd;
 mod managed_queue;
 mod merge;
+mod model;
 mod names;
 mod outside;
 mod plain;

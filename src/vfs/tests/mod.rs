@@ -7,6 +7,7 @@ mod errors;
 mod fakes;
 mod live;
 mod managed;
+mod model;
 mod names;
 mod programs;
 mod random;

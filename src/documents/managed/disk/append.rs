@@ -25,7 +25,10 @@ pub(super) struct Appended<'d> {
     id: FileId,
     file: File,
     before: u64,
-    new: Print,
+    /// `st_size` with what was added.
+    size: u64,
+    /// What the file is since then; `None` while that is not known.
+    new: Option<Print>,
     kept: bool,
 }
 
@@ -55,7 +58,8 @@ pub(super) fn append<'d>(
     let mut file = File::from(fd);
     let mut appended = match file.write(bytes) {
         Ok(n) if n == bytes.len() => {
-            Appended { disk, id, file, before: expected.size, new: *expected, kept: false }
+            let size = expected.size + len;
+            Appended { disk, id, file, before: expected.size, size, new: None, kept: false }
         }
         done => {
             if done.is_ok_and(|n| n > 0) {
@@ -75,17 +79,18 @@ pub(super) fn append<'d>(
     if mode != stat.st_mode & 0o7777 {
         rustix::fs::fchmod(&appended.file, Mode::from_raw_mode(mode))?;
     }
-    appended.new = print(&rustix::fs::fstat(appended.file.as_fd())?);
+    let mut new = print(&rustix::fs::fstat(appended.file.as_fd())?);
     // When somebody else has added something at the same moment, this is not what is there, and
     // the next look finds both.
-    appended.new.size = expected.size + len;
+    new.size = appended.size;
+    appended.new = Some(new);
     disk.mark(id);
     Ok(Some(appended))
 }
 
 impl Swap for Appended<'_> {
     fn print(&self) -> Option<Print> {
-        Some(self.new)
+        self.new
     }
 
     fn keep(mut self: Box<Self>) {
@@ -96,11 +101,20 @@ impl Swap for Appended<'_> {
 
 impl Drop for Appended<'_> {
     fn drop(&mut self) {
-        let untouched = rustix::fs::fstat(&self.file).is_ok_and(|s| print(&s) == self.new);
-        if !self.kept
-            && untouched
-            && let Err(e) = rustix::fs::ftruncate(&self.file, self.before)
-        {
+        if self.kept {
+            return;
+        }
+        // What somebody else has added after it stays.
+        let untouched = rustix::fs::fstat(&self.file).map(|s| match self.new {
+            Some(new) => print(&s) == new,
+            None => s.st_size as u64 == self.size,
+        });
+        let cut = match untouched {
+            Ok(true) => rustix::fs::ftruncate(&self.file, self.before),
+            Ok(false) => Ok(()),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = cut {
             log::error!("{}: not cut back: {e}", self.id.path());
         }
     }

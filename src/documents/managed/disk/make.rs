@@ -88,7 +88,9 @@ pub(super) fn make(
     let (seconds, nanos) = mtime.parts();
     let last_modification = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) as _ };
     rustix::fs::futimens(&file, &Timestamps { last_access: atime, last_modification })?;
-    start_writing(file.as_fd());
+    // Before it gets its name: a file system that writes names before data could otherwise, after
+    // a power loss, have an empty file in the place of the old one (R8).
+    rustix::fs::fdatasync(&file)?;
     Ok((temporary, file.into()))
 }
 
@@ -134,12 +136,4 @@ fn copy_xattrs(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
             log::debug!("attribute {} is not copied: {e}", String::from_utf8_lossy(name));
         }
     }
-}
-
-/// Asks the system to write the data now, without waiting for it: a file system that puts off
-/// finding room for data could otherwise, after a power loss, have the name on the device and
-/// not the data.
-fn start_writing(file: BorrowedFd<'_>) {
-    // SAFETY: a call with a descriptor that is open and three numbers; it touches no memory.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }

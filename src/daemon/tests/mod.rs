@@ -1,0 +1,3 @@
+//! What is tested of the daemon's room as a whole.
+
+mod survival;
