@@ -47,6 +47,7 @@ pub mod report;
 pub mod rescue;
 pub mod seen;
 mod serve;
+mod sizes;
 mod sources;
 mod tables;
 #[cfg(test)]
