@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 
 use super::StoreError;
 use super::connect::{Store, io};
@@ -73,10 +73,11 @@ impl Whereabouts {
                 Err(e) => return Err(io(path)(e)),
             }
         }
-        if self.damaged.load(Ordering::Acquire) {
-            return Err(lost(&self.db.0, "is damaged"));
-        }
         Ok(())
+    }
+
+    fn damage(&self) -> StoreError {
+        lost(&self.db.0, "is damaged")
     }
 
     /// The WAL has lost its name, and nobody has made another one yet.
@@ -109,11 +110,25 @@ fn lost(path: &Path, what: &str) -> StoreError {
 
 impl Store {
     /// Whether saves still reach the database that was opened, under its name, undamaged. Asked by
-    /// every gate; costs three `stat`.
+    /// every gate; costs three `stat`. After damage was found it is looked again: a fault that has
+    /// passed stops nobody.
     ///
     /// Errors: [`StoreError::Unusable`].
     pub fn in_place(&self) -> Result<(), StoreError> {
-        self.whereabouts.check()
+        self.whereabouts.check()?;
+        if !self.whereabouts.damaged.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(conn) = self.syncer.try_lock() else { return Err(self.whereabouts.damage()) };
+        self.look_at(&conn).map_err(|_| self.whereabouts.damage())
+    }
+
+    /// Reads something that the connection does not know by heart when others have committed.
+    pub(super) fn look_at(&self, conn: &Connection) -> Result<(), StoreError> {
+        let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        let read = read.map_err(StoreError::from);
+        self.whereabouts.looked(&read);
+        read
     }
 
     /// What is in a WAL that was removed would be lost with this process: brings it into the
@@ -191,14 +206,19 @@ mod tests {
 
     #[test]
     fn damage_that_was_found_stops_commits_until_none_is_found() {
-        let (_dir, store) = store();
+        let (dir, store) = store();
         let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        let damage = rusqlite::Error::SqliteFailure(corrupt, None);
-        store.whereabouts.looked::<()>(&Err(StoreError::Sqlite(damage)));
-        assert!(complaint(&store).contains("is damaged"));
-        store.whereabouts.looked::<()>(&Err(StoreError::Busy));
-        assert!(complaint(&store).contains("is damaged"));
-        store.whereabouts.looked(&Ok(()));
+        let damage = || StoreError::Sqlite(rusqlite::Error::SqliteFailure(corrupt, None));
+        // Passing: the next gate finds none.
+        store.whereabouts.looked::<()>(&Err(damage()));
         store.gate(|_| Ok(())).unwrap();
+        // While nobody can look it is there.
+        store.whereabouts.looked::<()>(&Err(damage()));
+        store.whereabouts.looked::<()>(&Err(StoreError::Busy));
+        let syncing = store.syncer.lock();
+        assert!(complaint(&store).contains("is damaged"));
+        drop(syncing);
+        store.gate(|_| Ok(())).unwrap();
+        drop(dir);
     }
 }
