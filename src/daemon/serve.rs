@@ -27,6 +27,10 @@ use crate::vfs::ports::Documents;
 
 /// How long a new mount may take to answer its first question.
 const FIRST_ANSWER: Duration = Duration::from_secs(20);
+/// How long a mount waits for a command that is just changing the store.
+const OTHERS_END: Duration = Duration::from_secs(5);
+/// What the daemon says in the store's lock that it does.
+const SERVED: &str = "served";
 /// How long the end waits for somebody else to give `missions.lock` back.
 const SETTLING: Duration = Duration::from_secs(3);
 
@@ -90,7 +94,12 @@ pub fn mountpoint_path(path: &Path) -> Result<PathBuf> {
 
 /// Whether the store could be mounted there now. Takes a dead mount away.
 pub fn check(settings: &Settings) -> Result<()> {
-    if let Some(holder) = lock::holder(&settings.store) {
+    let until = Instant::now() + OTHERS_END;
+    while let Some(holder) = lock::holder(&settings.store) {
+        if holder.what != SERVED && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+            continue;
+        }
         return Err(DaemonError::Held {
             store: settings.store.clone(),
             what: holder.what,
@@ -115,7 +124,7 @@ fn whole(store: &Path) -> Result<()> {
 /// Serves the store until it is told to end. Tells `ready` when the mount answers; when this
 /// returns an error before that, nothing is mounted.
 pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
-    let mut lock = StoreLock::take_within(&settings.store, Duration::from_secs(1))?;
+    let mut lock = StoreLock::take_within(&settings.store, OTHERS_END)?;
     whole(&settings.store)?;
     leave::make_room(&settings.mountpoint, &settings.store)?;
     if ready.awaited() {
@@ -163,7 +172,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
         mounted.leave();
         return Err(e);
     }
-    lock.announce("served", Some(&settings.mountpoint))?;
+    lock.announce(SERVED, Some(&settings.mountpoint))?;
     log::info!("{} mounted at {}", settings.store.display(), settings.mountpoint.display());
     ready.tell(&Outcome::Ready { notes });
     scratch::reap_in_background();

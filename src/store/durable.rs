@@ -30,10 +30,7 @@ impl Store {
         }
         let covers = self.commits.load(Ordering::Acquire);
         // A read transaction opens the WAL if it is not open yet.
-        let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
-        let read = read.map_err(StoreError::from);
-        self.whereabouts.looked(&read);
-        read?;
+        self.look_at(&conn)?;
         if let Err(e) = self.in_place() {
             self.rescue_wal();
             return Err(e);

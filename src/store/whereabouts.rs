@@ -130,6 +130,16 @@ impl Store {
         self.whereabouts.check()
     }
 
+    /// Reads something that the connection does not know by heart when others have committed.
+    pub(super) fn look_at(&self, conn: &Connection) -> Result<(), StoreError> {
+        let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        let read = read.map_err(StoreError::from);
+        if read.is_err() {
+            self.whereabouts.looked(&read);
+        }
+        read
+    }
+
     /// What is in a WAL that was removed would be lost with this process: brings it into the
     /// database while its descriptor is still open.
     pub(super) fn rescue_wal(&self) {

@@ -20,7 +20,6 @@ mod attrs;
 pub mod both;
 mod budget;
 mod commit;
-mod extents;
 mod guards;
 mod handle;
 mod hidden;
@@ -48,6 +47,7 @@ pub mod report;
 pub mod rescue;
 pub mod seen;
 mod serve;
+mod sizes;
 mod sources;
 mod tables;
 #[cfg(test)]

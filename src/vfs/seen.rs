@@ -17,7 +17,7 @@ use crate::documents::Version;
 use crate::model::{DocId, FileId, View};
 
 /// Fewer records than this are not thinned.
-const RECORDS_FREE: usize = 64;
+const RECORDS_FREE: usize = 32;
 /// Records of processes that are dead like their ancestors.
 const ORPHANS_KEPT: usize = 64;
 /// Older reads of one process that are kept to tell a stale save.

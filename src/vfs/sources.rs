@@ -16,7 +16,7 @@ use crate::model::{DocId, View};
 const FILES_KEPT: usize = 4096;
 
 /// Files of which it is remembered what their writer had seen: old versions take room.
-const LOOKS_KEPT: usize = 256;
+const LOOKS_KEPT: usize = 64;
 
 /// What is known of one plain file.
 #[derive(Debug, Clone, Default)]

@@ -114,7 +114,7 @@ fn handles(count: usize) {
         }
     }
     // Some of them have begun to write and do not go on.
-    holders[0].run("for f in fds[-50:]: os.pwrite(f, b'{', 0)");
+    holders[0].run("for f in fds[-COUNT:]: os.pwrite(f, b'{', 0)");
     it.goes_on("ten thousand");
     let full = Usage::of(it.daemon());
     assert!(full.descriptors < before.descriptors + 1300, "{before:?} {full:?}");
@@ -259,7 +259,7 @@ fn odd_calls_get_errnos() {
 
 #[test]
 fn thousands_of_short_lived_writers_leave_nothing_in_memory() {
-    churn(500, 40_000);
+    churn(500, 60_000);
 }
 
 /// The same at length: `cargo nextest run -p mount-tests --run-ignored all -E 'test(fifty)'`.

@@ -157,3 +157,15 @@ fn the_history_says_who_made_removed_and_renamed_a_file() {
     });
     assert!(line.ends_with("by another program (store): 1 line added"), "{line}");
 }
+
+#[test]
+fn check_says_that_a_file_was_broken_behind_the_mount() {
+    let it = Instance::fresh();
+    it.sh("mkdir events; echo '{\"mission\": \"x\", \"run_at\": \"2026-01-01T00:00:00\"}' > events/a.json");
+    let path = it.store().join("events/a.json");
+    let check = || it.outside().instancefs(&["check".as_ref(), path.as_os_str()]);
+    assert!(check().ok().contains("ok"));
+    std::fs::write(&path, "{\"mission\": ").expect("write");
+    let said = check().failed().stdout;
+    assert!(said.contains("a.json") && said.contains("JSON"), "{said}");
+}

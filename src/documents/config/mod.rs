@@ -29,6 +29,7 @@ mod save;
 mod scalar;
 mod schema;
 mod schema_check;
+mod schema_sense;
 mod state;
 mod summary;
 mod tree;

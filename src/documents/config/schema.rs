@@ -8,8 +8,8 @@
 //! `dependentRequired`, `dependentSchemas`, `minProperties`, `maxProperties`; and `anyOf`,
 //! `oneOf`, `allOf`, `not`, `if` with `then` and `else`, `$ref` within the file. Every other
 //! keyword is ignored, such as `format`, and so is a value of a wrong kind for a keyword or a
-//! pattern that is no regular expression. A schema file that cannot be read refuses nothing; it
-//! is logged.
+//! pattern that is no regular expression; both are logged. A schema file that cannot be read
+//! refuses nothing; it is logged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use super::path::KeyPath;
 use super::schema_check::{Checker, Patterns};
+use super::schema_sense;
 use super::tree::{Form, Node, read, text_of};
 use super::value::Value;
 use crate::model::{Reason, Refusal};
@@ -99,7 +100,12 @@ impl SchemaFile {
             .map_err(|e| e.to_string())
             .and_then(|b| Schema::parse(&b).map_err(|r| r.to_string()))
         {
-            Ok(s) => Some(Arc::new(s)),
+            Ok(s) => {
+                for complaint in schema_sense::complaints(&s.root) {
+                    log::warn!("{}: {complaint}, and is not checked", self.path.display());
+                }
+                Some(Arc::new(s))
+            }
             Err(e) => {
                 log::warn!("{}: {e}; saves of the config are not checked", self.path.display());
                 None

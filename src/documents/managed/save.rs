@@ -108,15 +108,19 @@ impl ManagedFiles {
     /// Errors: why it would be refused.
     pub fn check(&self, file: FileId, text: &[u8]) -> Result<Checked, SaveError> {
         let current = self.current(file)?;
-        let save = Save {
+        let document = self.document(file);
+        let fresh = document.state(None);
+        let save = |seen, current| Save {
             view: View::File(file),
-            seen: Some(&current.state),
+            seen,
             written: Written::Whole(text),
-            current: &current.state,
+            current,
             outside_since_seen: false,
             rows: None,
         };
-        let plan = self.document(file).plan(&save, &self.context())?;
+        // A text that is there already, put there behind the mount, may be one that no save could.
+        document.plan(&save(None, &fresh), &self.context())?;
+        let plan = document.plan(&save(Some(&current.state), &current.state), &self.context())?;
         Ok(Checked {
             changed: !Arc::ptr_eq(&plan.next, &current.state),
             summary: plan.summary,

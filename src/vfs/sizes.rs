@@ -1,4 +1,4 @@
-//! Sizes of an open document: `fallocate`, `SEEK_DATA`, `SEEK_HOLE`.
+//! Sizes of documents: making room, and where the data is.
 
 use super::handle::DocHandle;
 use super::layer::{Caller, Error, Result};
