@@ -174,7 +174,7 @@ fn every_call_fails(name: &str) {
             (command.run)(root.path()).unwrap();
             countdown.result().1
         });
-        let step = if exhaustive() { 1 } else { calls.div_ceil(20).max(1) };
+        let step = if exhaustive() { 1 } else { calls.div_ceil(8).max(1) };
         let runs = (0..calls).step_by(step).filter(|n| run(*n, fault).is_some()).count();
         assert!(runs > 1, "{name}: only {runs} calls");
         println!("{name}: {runs} faults ({fault:?})");
@@ -210,7 +210,8 @@ fn cut_off_at_every_step(name: &str) {
     });
     let mut dice = Dice::new(5);
     let len = journal.len();
-    let step = if exhaustive() { 1 } else { len.div_ceil(25).max(1) };
+    // A short one is tried at every step.
+    let step = if exhaustive() || len < 50 { 1 } else { len.div_ceil(10).max(1) };
     let losses = if exhaustive() { 4 } else { 1 };
     for n in (0..len).step_by(step).chain([len]) {
         for round in 0..=losses {

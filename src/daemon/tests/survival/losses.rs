@@ -77,17 +77,17 @@ fn same(a: &Path, b: &Path) {
     }
 }
 
-/// The moments that are tried: all, or so many of them, the last one among them.
+/// The moments that are tried: some hundreds, or so many, the last one among them.
 fn moments(journal: &Journal, most: usize) -> Vec<usize> {
     let len = journal.len();
-    let step = if exhaustive() { 1 } else { len.div_ceil(most).max(1) };
-    (0..len).step_by(step).chain([len]).collect()
+    let most = if exhaustive() { 400 } else { most };
+    (0..len).step_by(len.div_ceil(most).max(1)).chain([len]).collect()
 }
 
 fn killed_at_every_step(name: &str) {
     let Record { journal, story } = record(scenarios::named(name));
     let mut dice = Dice::new(7);
-    for n in moments(&journal, 25) {
+    for n in moments(&journal, 12) {
         let acknowledged = story.steps.iter().take_while(|s| s.ended <= n).count();
         for within in [false, true] {
             let dir = scratch();
@@ -113,7 +113,10 @@ fn power_lost_at_every_step(name: &str) {
     let Record { journal, story } = record(scenarios::named(name));
     let each = if exhaustive() { 6 } else { 1 };
     let mut dice = Dice::new(11);
-    for n in moments(&journal, 40) {
+    let mut all = moments(&journal, 16);
+    // Where a name is there and its content perhaps not yet, always.
+    all.extend(journal.renames().into_iter().take(if exhaustive() { 400 } else { 12 }));
+    for n in all {
         let durable = |s: &super::story::Step| s.durable && s.ended <= n;
         let acknowledged = story.steps.iter().rposition(durable).map_or(0, |at| at + 1);
         for round in 0..each {
