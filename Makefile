@@ -5,7 +5,7 @@ CARGO ?= cargo
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check fmt bench install uninstall soak clean-mounts
+.PHONY: help run build test check fmt bench install uninstall soak fuzz clean-mounts
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -29,10 +29,14 @@ bench: ## Measure the mount against the disk and plain SQLite (WRITE=1 keeps the
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/bench $(if $(WRITE),--write) $(BENCH_ARGS)
 
-soak: ## Random work with kill -9, and Kōan's kind of programs, for MINUTES (10), seed SEED (ONLY=random|koan)
+soak: ## Random work with kill -9, and Kōan's kind of programs, for MINUTES (10), seed SEED (ONLY=random|koan); then fuzzing, as long for each target (FUZZ_SECONDS)
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/sequences 10000 $(or $(SEED),1)
 	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	$(if $(ONLY),,scripts/fuzz.sh all $(or $(FUZZ_SECONDS),$$((60 * $(or $(MINUTES),10)))))
+
+fuzz: ## Look for inputs that break a property, SECONDS (60) for each target (TARGET=all)
+	@scripts/fuzz.sh $(or $(TARGET),all) $(or $(SECONDS),60)
 
 install: ## Build and install the binary and the systemd units under PREFIX (default /usr/local)
 	$(CARGO) build --release --bin instancefs

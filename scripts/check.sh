@@ -29,6 +29,9 @@ licences() {
 }
 
 step format cargo fmt --all --check
+# fuzz/ is not shipped and not a member: its lines are formatted here, the properties that it calls
+# are linted as tests, and its only dependency beside ours, libFuzzer, is nobody else's.
+step format-fuzz cargo fmt --manifest-path fuzz/Cargo.toml --check
 step lints cargo clippy --workspace --all-targets --quiet -- -D warnings
 step docs env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 step layers python3 scripts/layers.py

@@ -22,7 +22,8 @@ def room_of(path):
 
 
 def is_test_file(path):
-    return path.name == "tests.rs" or path.name.endswith("_tests.rs") or "tests" in path.parts[:-1]
+    name = path.name
+    return name in ("tests.rs", "properties.rs") or name.endswith("_tests.rs") or "tests" in path.parts[:-1]
 
 
 def production(text):

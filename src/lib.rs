@@ -22,6 +22,8 @@ pub mod documents;
 pub mod foreign;
 pub mod fuse;
 pub mod model;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
 pub mod store;
 pub mod text;
 pub mod vfs;

@@ -23,6 +23,8 @@ pub mod names;
 mod outside;
 mod owners;
 mod ports;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 pub mod ready;
 pub mod scratch;
 pub mod serve;

@@ -9,6 +9,8 @@
 
 mod error;
 pub mod import;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 pub mod schema;
 pub mod snapshot;
 pub mod view;

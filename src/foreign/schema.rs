@@ -76,11 +76,16 @@ pub fn check_version(conn: &Connection, path: &Path, database: Database) -> Resu
     Ok(())
 }
 
-/// The columns of a table in their order; none when there is no such table.
+/// The columns of a table in their order; none when there is no such table. A view of that name, or
+/// a virtual table, is none: what reads it may never come to an end.
 pub fn columns(conn: &Connection, path: &Path, table: &str) -> Result<Vec<Column>> {
     let failed = sql(path);
     let mut select = conn
-        .prepare("SELECT name, \"notnull\" = 1 AND pk = 0, dflt_value FROM pragma_table_info(?1)")
+        .prepare(
+            "SELECT name, \"notnull\" = 1 AND pk = 0, dflt_value FROM pragma_table_info(?1)
+             WHERE EXISTS (SELECT 1 FROM pragma_table_list WHERE schema = 'main'
+               AND name = ?1 COLLATE NOCASE AND type = 'table')",
+        )
         .map_err(&failed)?;
     let rows = select
         .query_map([table], |r| {
@@ -129,6 +134,20 @@ mod tests {
                 assert!(!columns(&conn, path, part.table()).unwrap().is_empty());
             }
         }
+    }
+
+    #[test]
+    fn a_view_is_no_table() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.execute_batch(
+            "CREATE VIEW sessions AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)
+               SELECT x AS id FROM c;
+             CREATE VIRTUAL TABLE memories USING fts5(content);
+             CREATE TABLE TASKS(id);",
+        )
+        .unwrap();
+        let count = |table| columns(&conn, Path::new("x"), table).unwrap().len();
+        assert_eq!((count("sessions"), count("memories"), count("tasks")), (0, 0, 1));
     }
 
     #[test]

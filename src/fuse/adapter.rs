@@ -20,7 +20,7 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 
-use super::calls::{Place, at_node, for_reading, is_plain, is_reader, on_handle};
+use super::calls::{Place, at_node, for_reading, is_plain, on_handle};
 use super::convert;
 use super::negotiate::negotiate;
 pub use super::parts::Adapter;
@@ -279,7 +279,7 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         _req: &Request,
         ino: INodeNo,
         fh: FileHandle,
-        flags: OpenFlags,
+        _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
@@ -288,9 +288,14 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         if is_plain(fh) {
             self.lending.released(ino.0);
         }
-        // A reader has nothing to commit (its flush is not even sent).
-        let place = if is_reader(flags) { for_reading(fh) } else { Place::After(fh.0) };
-        self.core.run(place, Op::Release, move |l| l.release(ino.0, fh.0), reply::empty(reply));
+        // It is sent after the answers to everything else that was done through the handle, and as
+        // a rule its flush has left nothing to commit.
+        self.core.run(
+            for_reading(fh),
+            Op::Release,
+            move |l| l.release(ino.0, fh.0),
+            reply::empty(reply),
+        );
     }
 
     fn fsync(

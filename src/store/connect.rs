@@ -4,13 +4,13 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::lockfile::Locking;
-use super::{Retention, StoreError, migrate};
+use super::{Retention, StoreError, migrate, walindex};
 
 /// The database's name in the store.
 pub const DB_NAME: &str = "missions.db";
@@ -52,6 +52,8 @@ pub(super) struct Writer {
     pub(super) conn: Connection,
     /// Its `data_version` when the documents were last compared with the rows; `None`: never.
     pub(super) seen: Option<i64>,
+    /// A head of the WAL index, and the `data_version` that belongs to it.
+    pub(super) mark: Option<(walindex::Mark, i64)>,
 }
 
 /// A reader that only watches.
@@ -59,6 +61,8 @@ pub(super) struct Probe {
     pub(super) conn: Connection,
     /// Its `data_version` at a moment when the documents were known to be up to date.
     pub(super) known: Option<i64>,
+    /// When a reader last asked it.
+    pub(super) asked: Option<Instant>,
 }
 
 /// An open store.
@@ -140,8 +144,8 @@ impl Store {
             db,
             options,
             bare,
-            writer: Mutex::new(Writer { conn: writer, seen: None }),
-            probe: Mutex::new(Probe { conn: probe, known: None }),
+            writer: Mutex::new(Writer { conn: writer, seen: None, mark: None }),
+            probe: Mutex::new(Probe { conn: probe, known: None, asked: None }),
             syncer: Mutex::new(syncer),
             readers: Mutex::new(Vec::new()),
             locking: Arc::default(),
@@ -154,6 +158,11 @@ impl Store {
     /// The store's directory, as it was given.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// How long a commit waits for another program's lock.
+    pub fn patience(&self) -> Duration {
+        self.options.patience
     }
 
     /// Opened read-only.

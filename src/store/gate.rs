@@ -7,11 +7,14 @@ use parking_lot::MutexGuard;
 use rusqlite::{Connection, ErrorCode};
 
 use super::connect::{Store, Writer};
-use super::{MissionsLock, StoreError};
+use super::{MissionsLock, StoreError, walindex};
 
 /// The longest pause between two tries for another program's write lock. A try costs some
 /// microseconds; a program that commits without a break leaves only short gaps.
 const LOCK_POLL: Duration = Duration::from_millis(5);
+
+/// How long after a glance of a reader the watching connection is kept up to date.
+const ASKED: Duration = Duration::from_secs(1);
 
 /// How long to wait for another program's write lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub enum Wait {
     Never,
     /// For the store's patience ([`super::Options::patience`]).
     Patiently,
+    /// Until then; tried once in any case.
+    Until(Instant),
 }
 
 /// What the database says about changes by others.
@@ -76,10 +81,13 @@ impl Store {
     ///
     /// Errors: [`StoreError::Busy`], [`StoreError::Unusable`] when opened read-only.
     pub fn begin(&self, wait: Wait, missions_lock: bool) -> Result<Gate<'_>, StoreError> {
-        let deadline = Instant::now() + self.options.patience;
+        let deadline = match wait {
+            Wait::Until(deadline) => deadline,
+            Wait::Never | Wait::Patiently => Instant::now() + self.options.patience,
+        };
         let writer = match wait {
             Wait::Never => self.writer.try_lock(),
-            Wait::Patiently => self.writer.try_lock_until(deadline),
+            Wait::Patiently | Wait::Until(_) => self.writer.try_lock_until(deadline),
         };
         let idle = Idle { store: self, writer: writer.ok_or(StoreError::Busy)? };
         idle.begin(wait, deadline, missions_lock)
@@ -102,12 +110,25 @@ impl Store {
         }
     }
 
-    fn look_with<'s>(&'s self, writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
-        let seen = writer.seen;
-        if seen.is_some() && seen == Some(data_version(&writer.conn)?) {
-            return Ok(Look::Same);
+    fn look_with<'s>(&'s self, mut writer: MutexGuard<'s, Writer>) -> Result<Look<'s>, StoreError> {
+        if let Some(seen) = writer.seen {
+            // Taken before the question: what is committed in between is in the answer.
+            let mark = self.mark(&writer.conn);
+            let known = writer.mark.filter(|(_, at)| *at == seen).map(|(mark, _)| mark);
+            if mark.is_some() && mark == known {
+                return Ok(Look::Same);
+            }
+            if seen == data_version(&writer.conn)? {
+                writer.mark = mark.map(|mark| (mark, seen));
+                return Ok(Look::Same);
+            }
         }
         Ok(Look::Changed(Idle { store: self, writer }))
+    }
+
+    /// The head of the WAL index. Who only reads has no say in the journal mode.
+    fn mark(&self, conn: &Connection) -> Option<walindex::Mark> {
+        if self.options.read_only { None } else { walindex::mark(conn) }
     }
 
     /// Whether a gate is waiting for another program's lock at this moment.
@@ -116,7 +137,8 @@ impl Store {
     }
 
     fn glance(&self) -> Result<bool, StoreError> {
-        let probe = self.probe.lock();
+        let mut probe = self.probe.lock();
+        probe.asked = Some(Instant::now());
         Ok(probe.known.is_some() && probe.known == Some(data_version(&probe.conn)?))
     }
 
@@ -141,6 +163,10 @@ impl Store {
     fn tell_probe(&self, writer: &Writer) {
         // Busy with a reader's look: then its glances are only slower.
         let Some(mut probe) = self.probe.try_lock() else { return };
+        // Nor is it told for nobody: what it knows is then out of date, and a glance says so.
+        if probe.asked.is_none_or(|asked| asked.elapsed() > ASKED) {
+            return;
+        }
         // In this order: what the writer does not know of at the end, the probe had not seen.
         let glance = data_version(&probe.conn).ok();
         let current = writer.seen.is_some() && data_version(&writer.conn).ok() == writer.seen;

@@ -33,6 +33,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 pub mod upkeep;
+mod walindex;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {

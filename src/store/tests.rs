@@ -521,9 +521,10 @@ fn a_turn_gets_the_missions_lock_when_others_let_go_and_gives_it_to_the_next_try
     let turn = store.turn();
     let waiter = std::thread::spawn(move || turn.wait().map(|()| turn));
     // Another file in its place: the queue moves there.
-    std::fs::rename(&path, dir.path().join("old")).unwrap();
-    let newer = std::fs::File::create(&path).unwrap();
+    let aside = dir.path().join("new");
+    let newer = std::fs::File::create(&aside).unwrap();
     rustix::fs::flock(&newer, LockExclusive).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
     drop(theirs);
     assert!(store.missions_lock_is_theirs().unwrap());
     drop(newer);

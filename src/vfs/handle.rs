@@ -183,6 +183,11 @@ impl DocHandle {
 }
 
 impl State {
+    /// What it holds is an append of whole lines.
+    pub fn has_whole_lines(&self) -> bool {
+        self.whole.is_none() && self.fragment.ends_with(b"\n")
+    }
+
     /// What the handle's own reads return instead of a version, if it has its own text.
     pub fn own_text(&self, dirty: bool) -> Option<&[u8]> {
         self.whole.as_ref().filter(|_| dirty || self.only_truncated).map(|w| &w.bytes[..])

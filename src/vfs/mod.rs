@@ -21,6 +21,7 @@ mod commit;
 mod guards;
 mod handle;
 mod hidden;
+mod known;
 pub mod layer;
 mod listing;
 mod managed;
@@ -34,6 +35,8 @@ pub mod plain;
 mod plain_side;
 pub mod ports;
 pub mod processes;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod reading;
 mod recall;
 mod renaming;

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use parking_lot::{Mutex, RwLock};
@@ -16,6 +16,7 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::known::Known;
 use super::mountinfo::{self, MountInfo};
 use crate::model::session_of;
 
@@ -92,6 +93,8 @@ pub struct System {
     /// Ancestors by identity: they change only when a parent dies, and what counts is who they
     /// were at first.
     families: Mutex<HashMap<ProcId, Vec<ProcId>>>,
+    /// Those that asked last.
+    pub(super) known: Known,
 }
 
 const FAMILIES_KEPT: usize = 4096;
@@ -143,10 +146,15 @@ fn status(pid: u32) -> Option<Status> {
 
 /// The identity of a thread group leader.
 fn identify(pid: u32) -> Option<ProcId> {
+    Some(open_process(pid)?.0)
+}
+
+/// The same with the pidfd.
+fn open_process(pid: u32) -> Option<(ProcId, OwnedFd)> {
     let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let fd = pidfd_open(number, PidfdFlags::empty()).ok()?;
     let ident = rustix::fs::fstat(&fd).ok()?.st_ino;
-    Some(ProcId { pid, ident })
+    Some((ProcId { pid, ident }, fd))
 }
 
 fn comm(pid: u32) -> String {
@@ -166,7 +174,7 @@ impl System {
     }
 
     fn look(&self, id: ProcId, inos: &[u64], mount: impl Fn(u64) -> bool) -> Vec<Descriptor> {
-        if identify(id.pid) != Some(id) {
+        if !self.known.lives(id) && identify(id.pid) != Some(id) {
             return Vec::new();
         }
         let (path, flags) = (format!("/proc/{}/fdinfo", id.pid), OFlags::RDONLY | OFlags::CLOEXEC);
@@ -226,11 +234,17 @@ impl Processes for System {
             return None;
         }
         // A pidfd is had of whole processes only: this thread is the one that stands for its own.
-        if let Some(id) = identify(tid)
-            && let Some(ancestors) = self.families.lock().get(&id).cloned()
-            && let Some(session) = session_of(tid)
+        let family = |id| self.families.lock().get(&id).cloned();
+        if let Some((id, program)) = self.known.of(tid)
+            && let (Some(ancestors), Some(session)) = (family(id), session_of(tid))
         {
-            return Some(Process { id, ancestors, session, program: comm(tid) });
+            return Some(Process { id, ancestors, session, program });
+        }
+        if let Some((id, pidfd)) = open_process(tid) {
+            self.known.hold(id, pidfd);
+            if let (Some(ancestors), Some(session)) = (family(id), session_of(tid)) {
+                return Some(Process { id, ancestors, session, program: comm(tid) });
+            }
         }
         let status = status(tid)?;
         let id = identify(status.tgid)?;
@@ -256,7 +270,8 @@ impl Processes for System {
     }
 
     fn alive(&self, id: ProcId) -> bool {
-        identify(id.pid) == Some(id) && status(id.pid).is_some_and(|s| !s.zombie)
+        self.known.lives(id)
+            || identify(id.pid) == Some(id) && status(id.pid).is_some_and(|s| !s.zombie)
     }
 
     fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor> {
@@ -280,6 +295,7 @@ impl Processes for System {
     }
 
     fn tick(&self) {
+        self.known.rest();
         if let Some(mountpoint) = &self.mountpoint
             && let Ok(all) = mountinfo::all()
         {

@@ -233,7 +233,11 @@ pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
         if !ours || (n == 1 && !line.contains("instancefs: this save of ")) {
             break;
         }
-        if line.contains(LAST_LINE) {
+        let said = line.trim_end();
+        let said =
+            said.strip_prefix("# ").or_else(|| said.strip_prefix("<!-- ")?.strip_suffix(" -->"));
+        // A reason or a hint may say the same words.
+        if said == Some(LAST_LINE) {
             return (n, after);
         }
         rest = after;

@@ -216,6 +216,15 @@ impl Tree {
             return Ok(());
         }
         let flusher = self.process(who);
+        if h.state.lock().has_whole_lines() {
+            // They are committed whoever has the file still, and however its writer ends.
+            let saver = self.saver_of(h, flusher.as_ref());
+            let mut state = h.state.lock();
+            if state.has_whole_lines() {
+                self.not_set_aside(&state)?;
+                return self.commit(h, &mut state, &saver, true);
+            }
+        }
         let killed = self.procs.exiting(who.tid) == Exit::Killed
             && flusher.as_ref().is_none_or(|p| h.writers.lock().contains(&p.id));
         let complete = self.completes(h, flusher.as_ref());
@@ -310,7 +319,11 @@ impl Tree {
 
     /// The last descriptor is gone (rules 5 to 8). Nobody hears an error.
     pub(super) fn doc_release(&self, h: &DocHandle) {
-        if h.mode.write {
+        let unsettled = || {
+            let state = h.state.lock();
+            h.is_dirty() || state.only_truncated || state.refused.is_some()
+        };
+        if h.mode.write && unsettled() {
             let saver = self.saver_of(h, None);
             let mut state = h.state.lock();
             self.finish(h, &mut state, &saver);

@@ -1,7 +1,7 @@
 //! Texts in JSON or YAML that are no config: read, merged by key and edited in the same way,
 //! with anything at their top level.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::KeyPath;
 use super::edit::reach;
@@ -10,8 +10,9 @@ use super::save::carry;
 use super::summary;
 pub use super::tree::text_of;
 use super::tree::{Doc, Form, read_any};
+use super::unread::Unread;
 use super::value::Value;
-use crate::model::{Overlap, Reason, Refusal};
+use crate::model::{Overlap, Refusal};
 
 /// A text and what it says.
 pub struct Reading<'t> {
@@ -76,20 +77,14 @@ pub fn merge(
         Seen::Blank => (Some(&empty), None),
         Seen::Text(r) => (Some(r.value()), Some(r.text)),
     };
+    if base.is_none()
+        && let Some(unread) = Unread::find(None, w, c)
+    {
+        return Err(unread.refusal().at_line(written.doc.root.line_of(&unread.path)));
+    }
     let (target, overlaps) = match (base, w, c) {
         (None, Value::Seq(w), Value::Seq(c)) if identities(&[w, c]).is_none() => {
             (Value::Seq(united(w, c)), Vec::new())
-        }
-        (None, _, Value::Map(_) | Value::Seq(_)) if w.type_name() != c.type_name() => {
-            return Err(Refusal::new(
-                Reason::Invalid,
-                format!(
-                    "a {} in place of the {} that its writer has not read",
-                    w.type_name(),
-                    c.type_name()
-                ),
-            )
-            .hint("read the file before replacing it"));
         }
         _ => {
             let mut m = merge::merge(base, w, c);
@@ -106,6 +101,23 @@ pub fn merge(
     }
     let text = carry(written.form, base_text, written.text, current.text, &target);
     Ok((text != current.text).then_some(Merged { text, overlaps }))
+}
+
+/// The text of a save onto one that holds nothing but comments: these stay, unless the writer had
+/// seen them and left them out. `None`: nothing changes, the writer had seen what it wrote.
+pub fn beside_comments(seen: Option<&str>, written: &Reading<'_>, current: &str) -> Option<String> {
+    if seen == Some(written.text) {
+        return None;
+    }
+    let had: HashSet<&str> = seen.unwrap_or_default().lines().map(str::trim).collect();
+    let unseen = current.split_inclusive('\n').filter(|l| !had.contains(l.trim()));
+    let mut joined: String = unseen.collect();
+    if !(joined.is_empty() || joined.ends_with('\n')) {
+        joined.push('\n');
+    }
+    joined.push_str(written.text);
+    let same = read_any(written.form, &joined).is_ok_and(|d| d.value.same(written.value()));
+    Some(if same { joined } else { written.text.to_owned() })
 }
 
 /// A blind save of a list without identities: it adds what is not there, as often as it has it.
@@ -126,7 +138,11 @@ fn united(written: &[Value], current: &[Value]) -> Vec<Value> {
 
 /// The current text with a fragment at its end (R5). In YAML keys at the margin are set,
 /// whatever the text ends with.
-pub fn appended(current: &Reading<'_>, fragment: &str) -> Result<String, Refusal> {
+pub fn appended(
+    seen: Option<&Reading<'_>>,
+    current: &Reading<'_>,
+    fragment: &str,
+) -> Result<String, Refusal> {
     let (form, now, value) = (current.form, current.text, current.value());
     let glue = if now.is_empty() || now.ends_with('\n') || form == Form::Json { "" } else { "\n" };
     let joined = format!("{now}{glue}{fragment}");
@@ -142,6 +158,10 @@ pub fn appended(current: &Reading<'_>, fragment: &str) -> Result<String, Refusal
             if !fragment.starts_with([' ', '\t'])
                 && matches!((&own.value, value), (Value::Map(_), Value::Map(_))) =>
         {
+            let seen = seen.map(Reading::value);
+            if let Some(unread) = Unread::find(seen, &own.value, value) {
+                return Err(unread.refusal().at_line(own.root.line_of(&unread.path)));
+            }
             let target = merge::merge(None, &own.value, value).value;
             match both {
                 Ok(both) if both.value.same(&target) => Ok(joined),

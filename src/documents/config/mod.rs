@@ -21,6 +21,8 @@ mod lists;
 mod merge;
 mod order;
 mod path;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod render;
 mod rows;
 mod save;
@@ -30,6 +32,7 @@ mod schema_check;
 mod state;
 mod summary;
 mod tree;
+mod unread;
 mod value;
 mod version;
 mod yaml;

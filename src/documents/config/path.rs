@@ -46,6 +46,9 @@ fn bracket<'t>(text: &str, inside: &'t str) -> Result<(Step, &'t str), String> {
     if word.is_empty() {
         return Err(format!("{text:?}: nothing stands between `[` and `]`"));
     }
+    if word.contains(char::is_control) {
+        return Err(format!("{text:?}: a control character stands between `[` and `]`"));
+    }
     let Some(after) = rest.strip_prefix('=') else {
         let step = match word.parse() {
             Ok(at) => Step::At(at),
@@ -292,13 +295,12 @@ impl std::fmt::Display for KeyPath {
         for (i, step) in self.0.iter().enumerate() {
             match step {
                 Step::At(n) => write!(f, "[{n}]")?,
-                Step::Element { field, is } => {
-                    let field = field.as_deref().map(|f| format!("{f}=")).unwrap_or_default();
-                    match is_plain(is, &[']', '"']) {
-                        true => write!(f, "[{field}{is}]")?,
-                        false => write!(f, "[{field}{}]", quote(is))?,
-                    }
-                }
+                // As it was written: in quotes it would be a key.
+                Step::Element { field: None, is } => write!(f, "[{is}]")?,
+                Step::Element { field: Some(field), is } => match is_plain(is, &[']', '"']) {
+                    true => write!(f, "[{field}={is}]")?,
+                    false => write!(f, "[{field}={}]", quote(is))?,
+                },
                 Step::Key(k) => {
                     if i > 0 {
                         f.write_str(".")?;
@@ -334,6 +336,7 @@ mod tests {
             "tools[id=web].on",
             "tools[name=\"a]b\"]",
             "tools[web]",
+            "tools[a b\"c]",
             "\"\"",
         ] {
             assert_eq!(KeyPath::parse(text).unwrap().to_string(), text);
@@ -352,6 +355,7 @@ mod tests {
             "a[id=x",
             "a[=x]",
             "a[\"x]",
+            "a[x\ty]",
             "a[99999999999999999999]",
             &deep,
         ] {

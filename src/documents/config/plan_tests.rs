@@ -660,3 +660,11 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     }
     Ok(())
 }
+
+#[test]
+fn a_comment_above_a_line_that_both_changed_stays() {
+    let seen = state(Form::Yaml, "a: 0\nb: 2\n");
+    let now = whole(Y, Some(&seen), "# top\na: 1\nb: 2\n# end\n", &seen).next;
+    let p = whole(Y, Some(&seen), "a: 1\nb: 3\nc: 4\n", &now);
+    assert_eq!(yaml(&p.next), "# top\na: 1\nb: 3\n# end\nc: 4\n");
+}

@@ -4,14 +4,15 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::edit::reach;
-use super::lists::merge_lines;
 use super::merge::{self, Merge};
 use super::schema::Schema;
 use super::state::ConfigState;
 use super::summary;
 use super::tree::{Form, Node, empty, read, read_any, read_value, text_of};
+use super::unread::Unread;
 use super::value::Value;
 use super::version;
+use crate::documents::files::lines::{self, Mode};
 use crate::documents::{Plan, State};
 use crate::model::{Overlap, Reason, Refusal};
 
@@ -39,6 +40,9 @@ pub(super) fn whole(
         return Ok(unchanged(current));
     }
     let writer = Writer::new(form, text, seen.map(ConfigState::of), cur, rules)?;
+    if seen.is_none() {
+        set_only(None, form, text, &writer.read, cur.value())?;
+    }
     let (target, overlaps) = writer.merge();
     if let Some(schema) = rules.schema {
         writer.check(&target, schema)?;
@@ -55,6 +59,22 @@ pub(super) fn whole(
         false => Arc::new(ConfigState::with(form, text, writer.read, None)),
     };
     Ok(Plan { next, believed, overlaps, summary })
+}
+
+/// A save that sets keys puts nothing else in the place of what its writer has not read.
+fn set_only(
+    seen: Option<&Value>,
+    form: Form,
+    text: &str,
+    own: &Value,
+    current: Option<&Value>,
+) -> Result<(), Refusal> {
+    let Some(unread) = current.and_then(|now| Unread::find(seen, own, now)) else { return Ok(()) };
+    let refusal = unread.refusal();
+    Err(match tree_of(form, text) {
+        Some(root) => refusal.at_line(root.line_of(&unread.path)),
+        None => refusal,
+    })
 }
 
 /// Where everything stands in a text that was read: it is asked for refusals alone.
@@ -200,6 +220,13 @@ pub(super) fn fragment(
     rules: &Rules<'_>,
 ) -> Result<Plan, Refusal> {
     let fragment = text_of(bytes)?;
+    let cur = ConfigState::of(current).value();
+    if form == Form::Yaml
+        && let Ok(own) = read_value(form, fragment)
+    {
+        let seen = seen.and_then(|s| ConfigState::of(s).value());
+        set_only(seen, form, fragment, &own, cur)?;
+    }
     let plan = appended(form, fragment, current, rules)?;
     let believed = match seen {
         Some(seen) if same_texts(seen, current) => plan.next.clone(),
@@ -285,8 +312,10 @@ pub(super) fn carry(
     target: &Value,
 ) -> String {
     if let Some(seen) = seen {
-        let merged = merge_lines(seen, written, now);
-        if read_any(form, &merged).is_ok() {
+        let merged = lines::merge(Mode::Text, seen.as_bytes(), written.as_bytes(), now.as_bytes());
+        if let Ok(merged) = String::from_utf8(merged.text)
+            && read_any(form, &merged).is_ok()
+        {
             return reach(form, &merged, target);
         }
     }

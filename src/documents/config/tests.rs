@@ -222,3 +222,11 @@ fn lists_of_maps_by_identity_keep_their_lines() {
     );
     yaml(text, &[("tools[1].on", "true")], &text.replace("on: yes", "on: true"));
 }
+
+#[test]
+fn an_error_at_the_end_is_in_the_last_line() {
+    for (text, line) in [("{\"a\": ==\nx===\nx", 3), ("a: [1,\n", 1)] {
+        let refusal = super::tree::read(Form::Yaml, text).unwrap_err();
+        assert_eq!(refusal.line, Some(line), "{refusal} in {text:?}");
+    }
+}

@@ -283,12 +283,18 @@ fn parse(form: Form, text: &str) -> Result<Node, Refusal> {
     if text.trim_start_matches('\u{feff}').trim().is_empty() {
         return Err(empty());
     }
-    match form {
+    let read = match form {
         Form::Json => super::json::parse(text),
         Form::Yaml => {
             super::yaml::parse(text).and_then(|root| super::yaml::old_readers(text).map(|()| root))
         }
-    }
+    };
+    read.map_err(|mut r| {
+        // What is missing at the end is missing in the last line.
+        let lines = u32::try_from(text.lines().count()).unwrap_or(u32::MAX).max(1);
+        r.line = r.line.map(|line| line.clamp(1, lines));
+        r
+    })
 }
 
 /// The refusal of a text without content (semantics section 5, rule 8).

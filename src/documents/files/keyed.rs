@@ -76,7 +76,7 @@ pub(super) fn plan(
     match written {
         Written::Removed => Ok(Outcome::gone()),
         Written::Whole(new) => whole(kind, seen, new, current),
-        Written::Fragment(new) => fragment(kind, new, current),
+        Written::Fragment(new) => fragment(kind, seen, new, current),
     }
 }
 
@@ -93,13 +93,29 @@ fn whole(
     let now_bytes = current.bytes();
     let now = Now::of(kind, &now_bytes);
     let Some(text) = kind.judge(new)? else {
+        // Comments alone, as they were read.
+        let as_seen = !new.trim_ascii().is_empty() && seen.is_some_and(|s| s.bytes() == new);
         return match now {
+            _ if as_seen => Ok(Outcome::same()),
             Now::Blank => Ok(as_written()),
             Now::Broken | Now::Text(_) => Err(empty(kind)),
         };
     };
     let now = match now {
-        Now::Blank => return Ok(as_written()),
+        Now::Blank => {
+            let seen = seen.map(FileState::bytes);
+            let now = String::from_utf8_lossy(&now_bytes);
+            if now.trim_start_matches('\u{feff}').trim().is_empty()
+                || seen.as_ref() == Some(&now_bytes)
+            {
+                return Ok(as_written());
+            }
+            let seen = seen.as_deref().map(String::from_utf8_lossy);
+            return Ok(match keyed::beside_comments(seen.as_deref(), &text, &now) {
+                Some(text) => Outcome::text(share(text.as_bytes(), current.text())),
+                None => Outcome::same(),
+            });
+        }
         Now::Broken => {
             let summary = Some(format!("replaced what was not valid {}", name(kind)));
             return Ok(Outcome { summary, ..as_written() });
@@ -128,13 +144,20 @@ fn whole(
     Ok(Outcome { overlaps, ..Outcome::text(share(text.as_bytes(), current.text())) })
 }
 
-fn fragment(kind: Keyed, new: &[u8], current: &FileState) -> Result<Outcome, Refusal> {
+fn fragment(
+    kind: Keyed,
+    seen: Option<&FileState>,
+    new: &[u8],
+    current: &FileState,
+) -> Result<Outcome, Refusal> {
     let now_bytes = current.bytes();
     let open = kind.form == Form::Yaml && !now_bytes.is_empty() && !now_bytes.ends_with(b"\n");
     let joined = [&now_bytes[..], if open { b"\n" } else { b"" }, new].concat();
     let text = match Now::of(kind, &now_bytes) {
         Now::Text(now) => {
-            let text = keyed::appended(&now, keyed::text_of(new)?)?.into_bytes();
+            let seen_bytes = seen.map(FileState::bytes).unwrap_or_default();
+            let seen = kind.read(&seen_bytes).ok();
+            let text = keyed::appended(seen.as_ref(), &now, keyed::text_of(new)?)?.into_bytes();
             kind.judge(&text)?;
             text
         }

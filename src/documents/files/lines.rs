@@ -21,7 +21,7 @@ const SHOWN: usize = 200;
 
 /// What the lines are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(in crate::documents) enum Mode {
     /// Lines of a text: the later change of a line wins, the same addition counts once.
     Text,
     /// Entries of a queue: all additions are kept.
@@ -29,7 +29,7 @@ pub(super) enum Mode {
 }
 
 /// A merged text, and where the two sides met (R4).
-pub(super) struct Merged {
+pub(in crate::documents) struct Merged {
     /// The text after both changes.
     pub text: Vec<u8>,
     /// Where they changed the same line.
@@ -45,7 +45,12 @@ struct Side {
 }
 
 /// Merges what `written` changed of `seen` into `current`.
-pub(super) fn merge(mode: Mode, seen: &[u8], written: &[u8], current: &[u8]) -> Merged {
+pub(in crate::documents) fn merge(
+    mode: Mode,
+    seen: &[u8],
+    written: &[u8],
+    current: &[u8],
+) -> Merged {
     if let Some(text) = shortened(seen, written, current) {
         return Merged { text, overlaps: Vec::new() };
     }

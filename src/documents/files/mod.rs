@@ -11,8 +11,10 @@ mod document;
 mod event;
 mod keyed;
 mod layout;
-mod lines;
+pub(in crate::documents) mod lines;
 mod pairs;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
 mod rules;
 #[cfg(test)]
 mod rules_tests;

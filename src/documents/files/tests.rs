@@ -241,6 +241,16 @@ fn json_merges_by_key() {
 }
 
 #[test]
+fn comments_alone_are_not_replaced_by_one_who_has_not_seen_them() {
+    let f = File::of(FileKind::Yaml);
+    let ours = "# off for now\n#a: 1\n";
+    assert_eq!(f.merge("a: 1\n", "a: 1\n", ours), ours);
+    assert_eq!(f.merge("a: 1\n", "a: 2\n", ours), format!("{ours}a: 2\n"));
+    assert_eq!(f.blind("b: 1\n", ours), format!("{ours}b: 1\n"));
+    assert_eq!(f.merge(ours, "b: 1\n", ours), "b: 1\n");
+}
+
+#[test]
 fn json_is_never_reset() {
     let f = File::of(FileKind::Json);
     let list = "[\n  {\"id\": \"x\", \"n\": 1},\n  {\"id\": \"y\", \"n\": 1}\n]\n";

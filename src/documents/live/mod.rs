@@ -1,6 +1,7 @@
 //! The current version of every document, and where a save commits.
 
 mod absent;
+mod group;
 mod history;
 mod save;
 mod slot;
@@ -15,6 +16,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex, RwLock};
 
 use self::absent::Absent;
+use self::group::Group;
 pub use self::history::BlamedLine;
 pub(in crate::documents) use self::history::restored;
 use self::slot::{PLACES, Recent, Shown, Slot};
@@ -118,6 +120,8 @@ pub struct Live {
     read_by_holder: Mutex<Option<Arc<Version>>>,
     /// A save has just had to leave its rows for later.
     rows_wait: (Mutex<bool>, Condvar),
+    /// Appends that wait for the one that is being committed.
+    group: Group,
 }
 
 impl Live {
@@ -158,6 +162,7 @@ impl Live {
             half_way_since: Mutex::default(),
             read_by_holder: Mutex::default(),
             rows_wait: Default::default(),
+            group: Group::default(),
         };
         live.current(DocId::Missions)?;
         Ok(live)

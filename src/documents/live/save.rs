@@ -42,12 +42,27 @@ impl Live {
     ///
     /// Errors: nothing of the save was committed.
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
+        match request.written {
+            Written::Fragment(bytes)
+                if !request.stale
+                    && !request.under_their_lock
+                    && request.expect_sha256.is_none() =>
+            {
+                self.append(request, bytes)
+            }
+            _ => self.save_alone(request),
+        }
+    }
+
+    /// [`Live::save`] in a transaction of its own.
+    pub(super) fn save_alone(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let doc = request.view.doc();
-        // What others did is compared now, while nobody waits for the write lock.
-        self.current(doc)?;
         let large = matches!(request.written, Written::Whole(text) if text.len() > EARLY);
+        if large {
+            self.current(doc)?;
+        }
         let early = large.then(|| self.plan_early(&request));
-        let gate = self.begin(doc)?;
+        let gate = self.begin(doc, Wait::Patiently)?;
         self.inside(gate, request.under_their_lock, |work, gate| {
             expect(&request, &work.slot(doc).version)?;
             let slot = work.slot(doc);
@@ -75,8 +90,7 @@ impl Live {
         actor: &Actor,
         plan: impl FnOnce(&State, &Context) -> Result<Plan, Refusal>,
     ) -> Result<Saved, SaveError> {
-        self.current(doc)?;
-        let gate = self.begin(doc)?;
+        let gate = self.begin(doc, Wait::Patiently)?;
         self.inside(gate, false, |work, gate| {
             let current = work.slot(doc).version.clone();
             let plan = plan(&current.state, &work.cx)?;
@@ -156,12 +170,27 @@ impl Live {
     }
 
     /// Opens the gate for a change of `doc`.
-    fn begin(&self, doc: DocId) -> Result<Gate<'_>, StoreError> {
-        let lock = self.documents[place(doc)].under_missions_lock() || self.anything_waits();
-        self.store.begin(Wait::Patiently, lock)
+    pub(super) fn begin(&self, doc: DocId, wait: Wait) -> Result<Gate<'_>, StoreError> {
+        let open = || {
+            let lock = self.documents[place(doc)].under_missions_lock() || self.anything_waits();
+            self.store.begin(wait, lock)
+        };
+        let gate = open()?;
+        if !gate.outside_change() {
+            return Ok(gate);
+        }
+        // What others did is compared while nobody waits for the write lock.
+        drop(gate);
+        self.current(doc)?;
+        open()
     }
 
-    fn plan(&self, request: &SaveRequest<'_>, slot: &Slot, cx: &Context) -> Result<Plan, Refusal> {
+    pub(super) fn plan(
+        &self,
+        request: &SaveRequest<'_>,
+        slot: &Slot,
+        cx: &Context,
+    ) -> Result<Plan, Refusal> {
         let save = Save {
             view: request.view,
             seen: request.seen.as_ref().map(|s| &s.state),
@@ -179,7 +208,7 @@ impl Live {
         Early { slot, plan }
     }
 
-    fn carry_out(
+    pub(super) fn carry_out(
         &self,
         work: &mut Work<'_>,
         gate: &Gate<'_>,

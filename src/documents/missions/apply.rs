@@ -1,11 +1,13 @@
 //! Makes rows equal to a version, touching only what differs.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::chunk::{Core, RowBook, RowKey, Rows, Slot, Slots};
+use super::chunk;
+use super::chunk::{Core, Ranges, RowBook, RowKey, Rows, Slot, Slots, Stretch};
 use super::entry::{Entry, Section};
 use super::merge::{Ident, ident};
 use super::rows;
@@ -29,61 +31,90 @@ pub fn apply(
 
 struct Apply<'a> {
     after: &'a MissionsState,
-    /// Items of `before` in chunks that `after` does not have.
+    /// Items of `before` in chunks that `after` does not have, but for those that stay.
     gone: HashMap<Ident, (Arc<Entry>, RowKey)>,
     /// Rows of the slots of `after`, by index; those of shared chunks come from `before`.
     rows: Vec<Option<Rows>>,
     /// Rows of the other slots.
-    fresh: HashMap<usize, Vec<Option<RowKey>>>,
+    fresh: HashMap<usize, Fresh>,
     /// Per table, sequences over all states, in both versions: (min, max).
-    range: Vec<(&'static str, i64, i64)>,
+    range: Ranges,
+}
+
+/// A slot that `before` does not have.
+struct Fresh {
+    /// The rows, as far as known.
+    keys: Vec<Option<RowKey>>,
+    /// The entries that are not those of `before`; the others, in front of them and behind them,
+    /// stay with their rows.
+    changed: Range<usize>,
 }
 
 impl<'a> Apply<'a> {
     fn new(before: &MissionsState, after: &'a MissionsState) -> Apply<'a> {
         let same = |a: &Slot, b: &Slot| Arc::ptr_eq(&a.core, &b.core) && a.rows.is_some();
-        let (b, n) = (&before.slots[..], &after.slots[..]);
-        let head = b.iter().zip(n).take_while(|(a, b)| same(a, b)).count();
-        let (b, mid) = (&b[head..], &n[head..]);
-        let tail = b.iter().rev().zip(mid.iter().rev()).take_while(|(a, b)| same(a, b)).count();
-        let (b, mid) = (&b[..b.len() - tail], &mid[..mid.len() - tail]);
+        let change = Stretch::where_not(&before.slots, &after.slots, same);
+        let (head, b, mid) = (change.at, change.old, change.new);
+        let tail = before.slots.len() - head - b.len();
         let old: HashMap<*const Core, &Slot> =
             b.iter().filter(|s| s.rows.is_some()).map(|s| (Arc::as_ptr(&s.core), s)).collect();
         let kept: HashSet<*const Core> = mid.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-        let mut rows: Vec<Option<Rows>> = Vec::with_capacity(n.len());
+        // The entries that both begin and end with have rows already.
+        let counts = |slots: &[Slot]| slots.iter().map(|s| s.core.entries.len()).sum::<usize>();
+        let (old_len, new_len) = (counts(b), counts(mid));
+        let known = |s: &Slot| {
+            let mut items = s.core.entries.iter().enumerate().filter(|(_, e)| e.is_item());
+            items.all(|(i, _)| s.row(i).is_some())
+        };
+        let (front, back) = match b.iter().all(known) {
+            true => (change.front, change.back),
+            false => (0, 0),
+        };
+        if let ([old], [new]) = (b, mid) {
+            new.core.archive_after(&old.core, change.front, change.back);
+        }
+        let mut keys = b.iter().flat_map(|s| (0..s.core.entries.len()).map(|i| s.row(i)));
+        let mut front_keys = Vec::with_capacity(front);
+        front_keys.extend(keys.by_ref().take(front));
+        let back_keys: Vec<Option<RowKey>> = keys.skip(old_len - front - back).collect();
+        let mut rows: Vec<Option<Rows>> = Vec::with_capacity(after.slots.len());
         let mut fresh = HashMap::new();
         rows.extend(before.slots[..head].iter().map(|s| s.rows.clone()));
+        let mut first = 0;
         for (i, s) in mid.iter().enumerate() {
             let known = old.get(&Arc::as_ptr(&s.core)).and_then(|o| o.rows.clone());
+            let count = s.core.entries.len();
             if known.is_none() {
-                fresh.insert(head + i, vec![None; s.core.entries.len()]);
+                let key = |n: usize| match n.checked_sub(new_len - back) {
+                    Some(n) => back_keys.get(n).copied().flatten(),
+                    None => front_keys.get(n).copied().flatten(),
+                };
+                let keys = (first..first + count).map(key).collect();
+                let within = |n: usize| n.clamp(first, first + count) - first;
+                let changed = within(front)..within(new_len - back);
+                fresh.insert(head + i, Fresh { keys, changed });
             }
             rows.push(known);
+            first += count;
         }
         rows.extend(before.slots[before.slots.len() - tail..].iter().map(|s| s.rows.clone()));
         let mut gone = HashMap::new();
+        let (differ, mut first) = (front..old_len - back, 0);
         for s in b {
+            let at = first;
+            first += s.core.entries.len();
             if s.rows.is_some() && kept.contains(&Arc::as_ptr(&s.core)) {
                 continue;
             }
             for (index, e) in s.core.entries.iter().enumerate() {
-                if let Some(key) = s.row(index) {
+                if differ.contains(&(at + index))
+                    && let Some(key) = s.row(index)
+                {
                     gone.insert(ident(e), (e.clone(), key));
                 }
             }
         }
-        let mut a = Apply { after, gone, rows, fresh, range: Vec::new() };
-        a.ranges(before);
-        a
-    }
-
-    /// Costs by the number of chunks but for those of this change.
-    fn ranges(&mut self, before: &MissionsState) {
-        for s in before.slots.iter() {
-            for &(table, low, high) in s.rows.iter().flat_map(|r| &r.ranges) {
-                self.widen(table, low, high);
-            }
-        }
+        Apply { after, gone, rows, fresh, range: before.slots.ranges().to_vec() }
     }
 
     /// Smallest and largest sequence of a table; (1, 0) when it is empty.
@@ -93,8 +124,9 @@ impl<'a> Apply<'a> {
 
     fn delete(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let mut left: HashSet<Ident> = self.gone.keys().copied().collect();
-        for slot in self.fresh.keys() {
-            for e in self.after.slots[*slot].core.entries.iter().filter(|e| e.is_item()) {
+        for (slot, fresh) in &self.fresh {
+            let entries = &self.after.slots[*slot].core.entries[fresh.changed.clone()];
+            for e in entries.iter().filter(|e| e.is_item()) {
                 left.remove(&ident(e));
             }
         }
@@ -109,8 +141,13 @@ impl<'a> Apply<'a> {
     fn key_at(&self, loc: Loc) -> Option<RowKey> {
         match self.rows.get(loc.slot) {
             Some(Some(rows)) => rows.keys.get(loc.index).copied().flatten(),
-            _ => self.fresh.get(&loc.slot)?.get(loc.index).copied().flatten(),
+            _ => self.fresh.get(&loc.slot)?.keys.get(loc.index).copied().flatten(),
         }
+    }
+
+    /// Its row is to be written; else it stands as it was.
+    fn is_changed(&self, loc: Loc) -> bool {
+        self.fresh.get(&loc.slot).is_some_and(|f| f.changed.contains(&loc.index))
     }
 
     /// The items of a section from one slot, in text order.
@@ -125,17 +162,17 @@ impl<'a> Apply<'a> {
     }
 
     fn section(&mut self, conn: &Connection, section: Section) -> rusqlite::Result<()> {
-        let mut slots: Vec<usize> = self
-            .fresh
-            .keys()
-            .copied()
-            .filter(|s| self.after.slots[*s].core.items[section as usize] > 0)
-            .collect();
-        if slots.is_empty() {
+        let items = |(slot, fresh): (&usize, &Fresh)| {
+            let is_one = |e: &Entry| e.is_item() && e.section == section;
+            let entries = &self.after.slots[*slot].core.entries;
+            let found = fresh.changed.clone().filter(|i| is_one(&entries[*i]));
+            found.map(|index| Loc { slot: *slot, index }).collect::<Vec<_>>()
+        };
+        let mut locs: Vec<Loc> = self.fresh.iter().flat_map(items).collect();
+        if locs.is_empty() {
             return Ok(());
         }
-        slots.sort_unstable();
-        let locs: Vec<Loc> = slots.iter().flat_map(|s| self.items_of(*s, section)).collect();
+        locs.sort_unstable();
         let finished = matches!(section, Section::Done | Section::Failed);
         let table = section.table();
         let (low, high) = self.range_of(table);
@@ -154,56 +191,87 @@ impl<'a> Apply<'a> {
             self.widen(table, next, next);
             return Ok(());
         }
-        let (window, keys) = self.window(&slots, &locs, section);
+        let (window, keys) = self.window(&locs, section);
         let given = sequence::assign(&keys, low.saturating_sub(1), high.saturating_add(1));
         for (loc, sequence) in window.into_iter().zip(given) {
             self.widen(table, sequence, sequence);
             let entry = self.after.slots[loc.slot].core.entries[loc.index].clone();
-            if self.rows[loc.slot].is_some() {
-                self.resequence(conn, loc, section, sequence)?;
-            } else {
+            if self.is_changed(loc) {
                 self.write(conn, loc, &entry, sequence)?;
+            } else {
+                self.resequence(conn, loc, section, sequence)?;
             }
         }
         Ok(())
     }
 
     fn widen(&mut self, table: &'static str, low: i64, high: i64) {
-        match self.range.iter_mut().find(|r| r.0 == table) {
-            Some(r) => (r.1, r.2) = (r.1.min(low), r.2.max(high)),
-            None => self.range.push((table, low, high)),
-        }
+        chunk::widen(&mut self.range, table, low, high);
     }
 
-    /// The changed items with one unchanged neighbour on either side of each run; all items
-    /// of the section when the gaps there are too small.
-    fn window(
-        &self,
-        slots: &[usize],
-        locs: &[Loc],
-        section: Section,
-    ) -> (Vec<Loc>, Vec<Option<RowKey>>) {
-        let mut window: Vec<Loc> = Vec::with_capacity(locs.len() + 2);
+    /// The changed items with one unchanged neighbour on either side of each run; where the gaps
+    /// there are too small, all items of the changed chunks, or of the section.
+    fn window(&self, locs: &[Loc], section: Section) -> (Vec<Loc>, Vec<Option<RowKey>>) {
+        let keys = |window: &[Loc]| -> Vec<Option<RowKey>> {
+            window.iter().map(|l| self.present_key(*l, section)).collect()
+        };
+        let mut slots: Vec<usize> = locs.iter().map(|l| l.slot).collect();
+        slots.dedup();
+        let near = self.with_neighbours(locs, section);
+        let chunks = || {
+            let items: Vec<Loc> = slots.iter().flat_map(|s| self.items_of(*s, section)).collect();
+            self.with_neighbours(&items, section)
+        };
+        let near_keys = keys(&near);
+        if self.fits(&near, &near_keys, section) {
+            return (near, near_keys);
+        }
+        let chunks = chunks();
+        let chunks_keys = keys(&chunks);
+        if self.fits(&chunks, &chunks_keys, section) {
+            return (chunks, chunks_keys);
+        }
         let count = self.after.slots.len();
-        for (n, slot) in slots.iter().enumerate() {
-            let floor = if n > 0 { slots[n - 1] + 1 } else { 0 };
-            let before = (floor..*slot).rev().find_map(|s| self.items_of(s, section).next_back());
-            if before.is_some_and(|b| window.last() != Some(&b)) {
+        let all: Vec<Loc> = (0..count).flat_map(|s| self.items_of(s, section)).collect();
+        let keys = keys(&all);
+        (all, keys)
+    }
+
+    /// These items, in text order, and the items beside them.
+    fn with_neighbours(&self, locs: &[Loc], section: Section) -> Vec<Loc> {
+        let mut window: Vec<Loc> = Vec::with_capacity(locs.len() + 2);
+        let mut rest = locs.iter().copied().peekable();
+        while let Some(loc) = rest.next() {
+            let before = self.item_before(loc, section);
+            if before.is_some() && before != window.last().copied() {
                 window.extend(before);
             }
-            window.extend(self.items_of(*slot, section));
-            let ceiling = slots.get(n + 1).copied().unwrap_or(count);
-            let after = (slot + 1..ceiling).find_map(|s| self.items_of(s, section).next());
-            window.extend(after);
+            window.push(loc);
+            let after = self.item_after(loc, section);
+            if after.is_some() && after != rest.peek().copied() {
+                window.extend(after);
+            }
         }
-        let keys: Vec<Option<RowKey>> =
-            window.iter().map(|l| self.present_key(*l, section)).collect();
-        if self.fits(&window, &keys, section) {
-            return (window, keys);
+        window
+    }
+
+    fn item_before(&self, loc: Loc, section: Section) -> Option<Loc> {
+        let is_one = |e: &Arc<Entry>| e.is_item() && e.section == section;
+        let slots = &self.after.slots;
+        if let Some(index) = slots[loc.slot].core.entries[..loc.index].iter().rposition(is_one) {
+            return Some(Loc { index, ..loc });
         }
-        let all: Vec<Loc> = (0..count).flat_map(|s| self.items_of(s, section)).collect();
-        let keys = all.iter().map(|l| self.present_key(*l, section)).collect();
-        (all, keys)
+        (0..loc.slot).rev().find_map(|s| self.items_of(s, section).next_back())
+    }
+
+    fn item_after(&self, loc: Loc, section: Section) -> Option<Loc> {
+        let is_one = |e: &Arc<Entry>| e.is_item() && e.section == section;
+        let slots = &self.after.slots;
+        let from = loc.index + 1;
+        if let Some(n) = slots[loc.slot].core.entries[from..].iter().position(is_one) {
+            return Some(Loc { index: from + n, ..loc });
+        }
+        (loc.slot + 1..slots.len()).find_map(|s| self.items_of(s, section).next())
     }
 
     /// The window can be numbered without a change of the unchanged neighbours in it.
@@ -217,9 +285,10 @@ impl<'a> Apply<'a> {
         let edge_ok = |i: Option<usize>, open: bool| {
             i.is_none_or(|i| open || keys[i].is_some_and(|k| k.sequence == given[i]))
         };
-        let unchanged = window.iter().enumerate().all(|(i, l)| {
-            self.rows[l.slot].is_none() || keys[i].is_some_and(|k| k.sequence == given[i])
-        });
+        let unchanged = window
+            .iter()
+            .enumerate()
+            .all(|(i, l)| self.is_changed(*l) || keys[i].is_some_and(|k| k.sequence == given[i]));
         unchanged
             && edge_ok((!window.is_empty()).then_some(0), open_start)
             && edge_ok(window.len().checked_sub(1), open_end)
@@ -227,7 +296,7 @@ impl<'a> Apply<'a> {
 
     /// The key that a row has in this section now; `None`: new here.
     fn present_key(&self, loc: Loc, section: Section) -> Option<RowKey> {
-        if self.rows[loc.slot].is_some() {
+        if !self.is_changed(loc) {
             return self.key_at(loc);
         }
         let entry = &self.after.slots[loc.slot].core.entries[loc.index];
@@ -249,12 +318,20 @@ impl<'a> Apply<'a> {
             }
             _ => rows::insert(conn, &entry.kind, entry.section, sequence)?,
         };
-        if let Some(rows) = self.fresh.get_mut(&loc.slot)
-            && let Some(place) = rows.get_mut(loc.index)
+        self.set_key(loc, key);
+        Ok(())
+    }
+
+    fn set_key(&mut self, loc: Loc, key: RowKey) {
+        if let Some(Some(rows)) = self.rows.get_mut(loc.slot) {
+            let mut renewed = rows.keys.clone();
+            renewed[loc.index] = Some(key);
+            *rows = RowBook::new(&self.after.slots[loc.slot].core, renewed);
+        } else if let Some(fresh) = self.fresh.get_mut(&loc.slot)
+            && let Some(place) = fresh.keys.get_mut(loc.index)
         {
             *place = Some(key);
         }
-        Ok(())
     }
 
     /// An unchanged row gets another sequence.
@@ -270,16 +347,12 @@ impl<'a> Apply<'a> {
         };
         key.sequence = sequence;
         rows::set_sequence(conn, section, key)?;
-        if let Some(Some(rows)) = self.rows.get_mut(loc.slot) {
-            let mut renewed = rows.keys.clone();
-            renewed[loc.index] = Some(key);
-            *rows = RowBook::new(&self.after.slots[loc.slot].core, renewed);
-        }
+        self.set_key(loc, key);
         Ok(())
     }
 
     fn slots(self) -> Slots {
-        let Apply { after, rows, mut fresh, .. } = self;
+        let Apply { after, rows, mut fresh, range, .. } = self;
         let slots: Vec<Slot> = after
             .slots
             .iter()
@@ -287,9 +360,9 @@ impl<'a> Apply<'a> {
             .enumerate()
             .map(|(i, (s, rows))| Slot {
                 core: s.core.clone(),
-                rows: rows.or_else(|| fresh.remove(&i).map(|k| RowBook::new(&s.core, k))),
+                rows: rows.or_else(|| fresh.remove(&i).map(|f| RowBook::new(&s.core, f.keys))),
             })
             .collect();
-        slots.into()
+        Slots::new(slots, range)
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::apart;
 use super::chunk::{Core, Slot, Slots};
 use super::entry::{Entry, Kind, Section};
+use super::settle::opens;
 use super::tree::{Loc, MissionsState};
 
 /// A core is split when it has more entries than this.
@@ -87,6 +89,25 @@ impl Batch {
         self.before.entry(at).or_default().push(entry);
     }
 
+    /// Inserts an item at a place in its section, `in_force` being the section there: among what
+    /// was inserted there already, headers too, behind what belongs to that section.
+    pub fn insert_item(&mut self, at: Loc, entry: Arc<Entry>, in_force: Section) {
+        let run = self.before.entry(at).or_default();
+        let (mut section, mut place) = (in_force, run.len());
+        let mut found = section == entry.section;
+        if found {
+            place = 0;
+        }
+        for (i, e) in run.iter().enumerate() {
+            let opened = opens(e);
+            section = opened.unwrap_or(section);
+            if section == entry.section && !e.is_blank() {
+                (place, found) = (i + 1, true);
+            }
+        }
+        run.insert(if found { place } else { run.len() }, entry);
+    }
+
     /// The version after the changes. Ends of lines: every entry but the last ends with one,
     /// and the last as it was in `state` (merge.md). A block is followed by an empty line.
     pub fn apply(mut self, state: &MissionsState) -> MissionsState {
@@ -94,33 +115,41 @@ impl Batch {
         if self.is_empty() {
             return next;
         }
-        let mut touched: Vec<usize> =
-            self.set.keys().chain(self.before.keys()).map(|l| l.slot).collect();
-        touched.sort_unstable();
-        touched.dedup();
+        let mut places: Vec<Loc> = self.set.keys().chain(self.before.keys()).copied().collect();
+        places.sort_unstable();
+        places.dedup();
         let eol = state.eol();
         let ended = state.entries().next_back().is_none_or(|e| e.raw.ends_with('\n'));
-        let mut touched = touched.into_iter().peekable();
+        let mut places = places.into_iter().peekable();
         let mut pieces = Vec::with_capacity(state.slots.len() + 1);
         let slots = state.slots.len().max(1);
         for slot in 0..slots {
-            if touched.next_if_eq(&slot).is_none() {
+            if places.peek().is_none_or(|p| p.slot != slot) {
                 pieces.extend(state.slots.get(slot).cloned().map(Piece::Slot));
                 continue;
             }
             let old = state.slots.get(slot).map_or(&[][..], |s| &s.core.entries[..]);
-            let mut new = Vec::with_capacity(old.len() + 1);
-            for index in 0..=old.len() {
-                let at = Loc { slot, index };
-                new.extend(self.before.remove(&at).unwrap_or_default());
-                match (self.set.remove(&at), old.get(index)) {
-                    (Some(None), _) | (None, None) => {}
-                    (Some(Some(e)), _) => new.push(e),
-                    (None, Some(e)) => new.push(e.clone()),
+            let mut run = Run { entries: Vec::with_capacity(old.len() + 1), changed: Vec::new() };
+            let mut from = 0;
+            while let Some(at) = places.next_if(|p| p.slot == slot) {
+                let index = at.index.min(old.len());
+                run.entries.extend_from_slice(&old[from..index]);
+                // What follows it is another entry now.
+                run.changed.extend(run.entries.len().checked_sub(1));
+                from = index;
+                for e in self.before.remove(&at).into_iter().flatten() {
+                    let place = apart::place(&run.entries, &e, state.nested_items);
+                    run.put(place, e);
+                }
+                if let Some(set) = self.set.remove(&at) {
+                    set.into_iter().for_each(|e| run.push(e));
+                    from = (index + 1).min(old.len());
                 }
             }
+            run.entries.extend_from_slice(&old[from..]);
+            run.changed.extend(run.entries.len().checked_sub(1));
             let following = state.slots.get(slot + 1).and_then(|s| s.core.entries.first());
-            pieces.push(Piece::Entries(tidy(new, following, eol, ended, &mut next)));
+            pieces.push(Piece::Entries(run.tidy(following, eol, ended, &mut next)));
         }
         next.slots = assemble(
             pieces.into_iter().filter(|p| !matches!(p, Piece::Entries(e) if e.is_empty())),
@@ -129,41 +158,68 @@ impl Batch {
     }
 }
 
-/// Line ends and the empty line after a block, for a changed run before `following`.
-fn tidy(
-    run: Vec<Arc<Entry>>,
-    following: Option<&Arc<Entry>>,
-    eol: &str,
-    ended: bool,
-    ids: &mut MissionsState,
-) -> Vec<Arc<Entry>> {
-    let mut out: Vec<Arc<Entry>> = Vec::with_capacity(run.len());
-    let mut run = run.into_iter().peekable();
-    while let Some(mut entry) = run.next() {
-        let after = run.peek().or(following).cloned();
-        let has_end = entry.raw.ends_with('\n');
-        if after.is_some() && !has_end {
-            let raw = format!("{}{eol}", entry.raw);
-            Arc::make_mut(&mut entry).raw = raw.into();
-        } else if after.is_none() && !ended && has_end {
-            let raw = entry.raw.trim_end_matches(['\r', '\n']).into();
-            Arc::make_mut(&mut entry).raw = raw;
+/// The entries of a changed slot.
+struct Run {
+    entries: Vec<Arc<Entry>>,
+    /// Indices, growing, of those that changed or are followed by something else than before.
+    changed: Vec<usize>,
+}
+
+impl Run {
+    fn push(&mut self, entry: Arc<Entry>) {
+        self.changed.push(self.entries.len());
+        self.entries.push(entry);
+    }
+
+    /// Puts an entry before the one at `place`; at the end it is pushed.
+    fn put(&mut self, place: usize, entry: Arc<Entry>) {
+        if place == self.entries.len() {
+            return self.push(entry);
         }
-        let block = entry.mission().is_some_and(|m| m.is_block());
-        out.push(entry);
-        if let (true, Some(after)) = (block, after) {
-            let s = super::parse::stripped(&after.raw);
-            if !(s.is_empty() || s.starts_with("## ") || s.starts_with("### ")) {
-                let id = ids.line_id();
-                out.push(Arc::new(blank(
-                    id,
-                    out.last().map_or(Section::Unknown, |e| e.section),
-                    eol,
-                )));
+        self.entries.insert(place, entry);
+        let later = self.changed.partition_point(|i| *i < place);
+        self.changed[later..].iter_mut().for_each(|i| *i += 1);
+        // What is before it is followed by another entry now.
+        self.changed.splice(later..later, place.checked_sub(1).into_iter().chain([place]));
+    }
+
+    /// Line ends and the empty line after a block, where something has changed before
+    /// `following`.
+    fn tidy(
+        mut self,
+        following: Option<&Arc<Entry>>,
+        eol: &str,
+        ended: bool,
+        ids: &mut MissionsState,
+    ) -> Vec<Arc<Entry>> {
+        self.changed.dedup();
+        let mut blanks: Vec<(usize, Arc<Entry>)> = Vec::new();
+        for &i in &self.changed {
+            let (head, rest) = self.entries.split_at_mut(i + 1);
+            let Some(entry) = head.last_mut() else { continue };
+            let after = rest.first().or(following);
+            let has_end = entry.raw.ends_with('\n');
+            if after.is_some() && !has_end {
+                let raw = format!("{}{eol}", entry.raw);
+                Arc::make_mut(entry).raw = raw.into();
+            } else if after.is_none() && !ended && has_end {
+                let raw = entry.raw.trim_end_matches(['\r', '\n']).into();
+                Arc::make_mut(entry).raw = raw;
+            }
+            let block = entry.mission().is_some_and(|m| m.is_block());
+            if let (true, Some(after)) = (block, after) {
+                let s = super::parse::stripped(&after.raw);
+                if !(s.is_empty() || s.starts_with("## ") || s.starts_with("### ")) {
+                    let id = ids.line_id();
+                    blanks.push((i + 1, Arc::new(blank(id, entry.section, eol))));
+                }
             }
         }
+        for (at, blank) in blanks.into_iter().rev() {
+            self.entries.insert(at, blank);
+        }
+        self.entries
     }
-    out
 }
 
 /// An empty line.

@@ -8,6 +8,7 @@ use super::compare::implied;
 use super::entry::{Entry, Kind, Section};
 use super::parse::{Parser, simple, stripped};
 use super::render;
+use super::settle::opens;
 use super::tree::{Loc, MissionsState};
 
 /// The entries of an append, without empty lines, in order, ids 0. A bare line is an item
@@ -59,20 +60,32 @@ fn bare_item(entry: &mut Entry) -> bool {
     goes_on
 }
 
-/// Adds entries at the ends of their sections; what stands under a header that is not ours
-/// goes to the end of the text with it. Gives them ids and returns them as inserted.
-pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> Vec<Arc<Entry>> {
+/// An entry that is to be added.
+pub struct Addition {
+    entry: Entry,
+    /// The end of the section that is not ours in which it stands, when that is there already.
+    place: Option<Loc>,
+}
+
+/// Entries that go to the ends of their sections.
+pub fn at_ends(entries: impl IntoIterator<Item = Entry>) -> Vec<Addition> {
+    entries.into_iter().map(|entry| Addition { entry, place: None }).collect()
+}
+
+/// Adds entries at the ends of their sections; what stands under a header that is not ours and
+/// not there goes to the end of the text with it. Gives them ids and returns them as inserted.
+pub fn add(ids: &mut MissionsState, batch: &mut Batch, new: Vec<Addition>) -> Vec<Arc<Entry>> {
     let mut out = Vec::new();
     let mut order: Vec<Section> = Vec::new();
-    let mut entries = entries;
-    for e in &entries {
-        if !order.contains(&e.section) {
-            order.push(e.section);
+    let mut new = new;
+    for Addition { entry, .. } in &new {
+        if !order.contains(&entry.section) {
+            order.push(entry.section);
         }
     }
     // Sections that must be made first stay whole.
-    entries.sort_by_key(|e| order.iter().position(|s| *s == e.section));
-    for mut e in entries {
+    new.sort_by_key(|a| order.iter().position(|s| *s == a.entry.section));
+    for Addition { entry: mut e, place } in new {
         if matches!(e.kind, Kind::Header) {
             continue;
         }
@@ -80,8 +93,12 @@ pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> V
             e.id = ids.fresh_id(&e.kind);
         }
         let e = Arc::new(e);
-        if e.section.is_state() || matches!(e.section, Section::Ci | Section::Ideas) {
+        if let Some(place) = place {
+            batch.insert_item(place, e.clone(), e.section);
+        } else if e.section.is_state() || matches!(e.section, Section::Ci | Section::Ideas) {
             insert_in_section(ids, batch, e.clone());
+        } else if e.section == Section::Preamble {
+            batch.insert(end_of_preamble(ids), e.clone());
         } else {
             batch.insert(ids.end(), e.clone());
         }
@@ -89,6 +106,18 @@ pub fn add(ids: &mut MissionsState, batch: &mut Batch, entries: Vec<Entry>) -> V
     }
     space(ids, batch);
     out
+}
+
+/// Behind what stands before the first header; in a text that has none, or none before anything
+/// else, the beginning.
+fn end_of_preamble(state: &MissionsState) -> Loc {
+    let mut end = Loc { slot: 0, index: 0 };
+    for (loc, e) in state.located().take_while(|(_, e)| e.section == Section::Preamble) {
+        if !e.is_blank() {
+            end = Loc { index: loc.index + 1, ..loc };
+        }
+    }
+    end
 }
 
 /// An empty line after each section that was put in front of the states.
@@ -118,11 +147,11 @@ pub fn space(ids: &mut MissionsState, batch: &mut Batch) {
 
 /// Inserts one entry at the end of its section, with the header when there is none.
 pub fn insert_in_section(ids: &mut MissionsState, batch: &mut Batch, entry: Arc<Entry>) {
-    let place = match ids.end_of(entry.section) {
-        Some(place) => place,
-        None => new_section(ids, batch, entry.section),
+    let (place, in_force) = match ids.end_of(entry.section) {
+        Some(place) => (place, entry.section),
+        None => (new_section(ids, batch, entry.section), Section::Unknown),
     };
-    batch.insert(place, entry);
+    batch.insert_item(place, entry, in_force);
 }
 
 /// Where a header that does not exist yet is put: CI and ideas before the states, states at
@@ -157,21 +186,38 @@ pub fn new_section(ids: &mut MissionsState, batch: &mut Batch, section: Section)
 
 /// Leaves out what `state` has already (R3: a mission whose text is there in any section
 /// stays as and where it is), counted with multiplicity.
-pub fn without_known(state: &MissionsState, entries: Vec<Entry>) -> Vec<Entry> {
+pub fn without_known(state: &MissionsState, entries: Vec<Entry>) -> Vec<Addition> {
     let mut known: HashMap<String, usize> = HashMap::new();
     for e in state.entries() {
         *known.entry(key(e)).or_default() += 1;
     }
+    let mut place = None;
     entries
         .into_iter()
-        .filter(|e| match known.get_mut(&key(e)) {
-            Some(n) if *n > 0 => {
-                *n -= usize::from(e.is_item());
-                false
+        .filter_map(|entry| {
+            if let Some(section) = opens(&entry) {
+                place = if section == Section::Unknown { end_under(state, &entry) } else { None };
             }
-            _ => true,
+            match known.get_mut(&key(&entry)) {
+                Some(n) if *n > 0 => {
+                    *n -= usize::from(entry.is_item());
+                    None
+                }
+                _ => Some(Addition { entry, place }),
+            }
         })
         .collect()
+}
+
+/// Behind what stands under a header that is not ours; `None`: there is no such header.
+fn end_under(state: &MissionsState, header: &Entry) -> Option<Loc> {
+    let mut entries = state.located();
+    let same = |e: &Entry| opens(e).is_some() && stripped(&e.raw) == stripped(&header.raw);
+    let (mut end, _) = entries.find(|(_, e)| same(e))?;
+    for (loc, _) in entries.take_while(|(_, e)| opens(e).is_none()).filter(|(_, e)| !e.is_blank()) {
+        end = loc;
+    }
+    Some(Loc { index: end.index + 1, ..end })
 }
 
 fn key(e: &Entry) -> String {

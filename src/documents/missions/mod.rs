@@ -3,6 +3,7 @@
 //! The text is kept as typed (R6); what it means is kept beside it, entry by entry. Every
 //! mission has a stable number. Formats: `docs/STORE.md`; merge rules: R3 to R6, R9.
 
+mod apart;
 mod apply;
 mod archive;
 mod batch;
@@ -17,6 +18,9 @@ mod merge;
 mod numbers;
 mod parse;
 mod plan;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod properties;
+mod readback;
 mod refresh;
 mod rematch;
 mod render;

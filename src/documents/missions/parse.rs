@@ -95,11 +95,13 @@ impl<'t> Parser<'t> {
 
     fn known(&self, line: &str) -> Option<Parsed<'t>> {
         let rest = &self.text[self.pos..];
-        let entry = self.opaque.get(line)?.iter().find(|e| {
+        let fits = |e: &&&Entry| {
             e.section == self.section
-                && (rest.starts_with(&*e.raw)
-                    && (e.raw.ends_with('\n') || rest.len() == e.raw.len()))
-        })?;
+                && rest.starts_with(&*e.raw)
+                && (e.raw.ends_with('\n') || rest.len() == e.raw.len())
+        };
+        // One may be the beginning of another.
+        let entry = self.opaque.get(line)?.iter().filter(fits).max_by_key(|e| e.raw.len())?;
         Some(Parsed {
             kind: entry.kind.clone(),
             section: entry.section,

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::apart;
 use super::batch::{Batch, Piece, assemble};
-use super::chunk::Slot;
 use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
-use super::insert::{add, fragment, without_known};
+use super::insert::{Addition, add, at_ends, fragment, without_known};
 use super::merge::{Merged, Tally, merge};
 use super::parse::{Parser, stripped};
+use super::readback::reads_back;
 use super::theirs;
 use super::tree::MissionsState;
 use crate::documents::{Context, Plan, Save, State, Written, never_removed};
@@ -29,6 +30,9 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
         Written::Whole(bytes) => {
             let text = checked(bytes)?;
             if text.trim_start_matches('\u{feff}').trim().is_empty() {
+                if current.content().equals(bytes) {
+                    return Ok(p.nothing(save.current.clone()));
+                }
                 return Err(Refusal::new(Reason::Empty, "the text is empty").hint(
                     "an empty file is never taken for \"remove all missions\"; \
                      keep the headers, such as \"## Pending\"",
@@ -164,14 +168,14 @@ impl Planner<'_> {
         if entries.is_empty() {
             return Ok(self.nothing(seen_state().unwrap_or_else(|| Arc::new(self.only(&[])))));
         }
-        let (next, added) = self.with(self.current, entries);
+        let (next, added) = self.with(self.current, at_ends(entries));
         let tally = Tally { added: added.len(), ..Tally::default() };
         let next: State = Arc::new(added_to(next, self.current, self.now));
         let believed: State = match seen {
             Some(s) if self.is_current(s) => next.clone(),
             Some(s) => {
-                let again = added.iter().map(|e| (**e).clone()).collect();
-                Arc::new(self.with(s, again).0)
+                let again = added.iter().map(|e| (**e).clone());
+                Arc::new(self.with(s, at_ends(again)).0)
             }
             None => Arc::new(self.only(&added)),
         };
@@ -179,14 +183,14 @@ impl Planner<'_> {
     }
 
     /// `base` with additions; counters of the current version.
-    fn with(&self, base: &MissionsState, entries: Vec<Entry>) -> (MissionsState, Vec<Arc<Entry>>) {
+    fn with(&self, base: &MissionsState, new: Vec<Addition>) -> (MissionsState, Vec<Arc<Entry>>) {
         let mut ids = MissionsState {
             next_no: self.current.next_no,
             next_line: self.current.next_line,
             ..base.clone()
         };
         let mut batch = Batch::default();
-        let added = add(&mut ids, &mut batch, entries);
+        let added = add(&mut ids, &mut batch, new);
         (batch.apply(&ids), added)
     }
 
@@ -322,7 +326,8 @@ fn strays(rows: &MissionsState, seen: &MissionsState, c: &Compared) -> Option<u6
 }
 
 /// Checks that the merged text means what was merged (merge.md): what was changed is parsed
-/// again. Where it reads differently, the text counts, as long as no mission is lost by it.
+/// again. Where its lines read differently that counts, as long as no mission is lost by it and
+/// none gets another text; else each entry stands for itself.
 fn validated(
     next: MissionsState,
     current: &MissionsState,
@@ -344,80 +349,22 @@ fn validated(
     }
     let mut ids = next.clone();
     c.number(|e| ids.fresh_id(&e.kind));
-    Ok(c.state(&next, &ids, next.start))
+    let read = c.state(&next, &ids, next.start);
+    Ok(if same_missions(&read, &next) { read } else { apart::stand_alone(&next) })
 }
 
 /// The version after additions, which are never refused for what they were added to. A fence
-/// in an addition may close one that was open until now: then the entries with open fences
-/// keep their meaning.
+/// in an addition may close one that was open until now: then the entries keep their meaning.
 fn added_to(next: MissionsState, current: &MissionsState, now: &str) -> MissionsState {
-    let apart = || {
-        let pieces = next.slots.iter().map(|s| {
-            if !s.core.open_fence {
-                return Piece::Slot(s.clone());
-            }
-            let mut entries = s.core.entries.clone();
-            for e in entries.iter_mut().filter(|e| e.open_fence) {
-                let e = Arc::make_mut(e);
-                (e.opaque, e.open_fence) = (true, false);
-            }
-            Piece::Entries(entries)
-        });
-        MissionsState { slots: assemble(pieces), ..next.clone() }
-    };
-    match validated(next.clone(), current, now) {
-        Ok(read) if same_missions(&read, &next) => read,
-        _ => apart(),
-    }
+    validated(next.clone(), current, now).unwrap_or_else(|_| apart::stand_alone(&next))
 }
 
 fn same_missions(a: &MissionsState, b: &MissionsState) -> bool {
-    Section::STATES.iter().all(|s| a.count(*s) == b.count(*s))
-}
-
-/// Whether the slots of `next` that `current` does not have, read as text, give their entries.
-fn reads_back(next: &MissionsState, current: &MissionsState) -> bool {
-    let same = |(a, b): &(&Slot, &Slot)| Arc::ptr_eq(&a.core, &b.core);
-    let (a, b) = (&current.slots[..], &next.slots[..]);
-    let head = a.iter().zip(b).take_while(same).count();
-    let tail = a[head..].iter().rev().zip(b[head..].iter().rev()).take_while(same).count();
-    let old: std::collections::HashSet<_> =
-        a[head..a.len() - tail].iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let mid = head..b.len() - tail;
-    let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
-    let mut i = head.saturating_sub(1);
-    while i < mid.end {
-        if !changed(i) && !changed(i + 1) {
-            i += 1;
-            continue;
-        }
-        let from = i;
-        while i < next.slots.len() && (changed(i) || changed(i + 1)) {
-            i += 1;
-        }
-        let run = &next.slots[from..i];
-        // Only an item that was there already is looked at beyond the run.
-        let beyond = &next.slots[i..(i + 1).min(next.slots.len())];
-        let mut bytes = Vec::new();
-        for s in run.iter().chain(beyond) {
-            bytes.extend_from_slice(&s.core.bytes);
-        }
-        let Ok(text) = String::from_utf8(bytes) else { return false };
-        let mut parser = Parser::new(&text, 0, next.section_before(from), next.nested_items);
-        let entries = run.iter().flat_map(|s| s.core.entries.iter());
-        for e in entries.clone().filter(|e| e.opaque) {
-            parser.knows(e);
-        }
-        for e in entries {
-            let same = parser.next().is_some_and(|p| {
-                p.raw == &*e.raw
-                    && p.section == e.section
-                    && std::mem::discriminant(&p.kind) == std::mem::discriminant(&e.kind)
-            });
-            if !same {
-                return false;
-            }
-        }
-    }
-    true
+    let missions = |s: &MissionsState| {
+        let mut all: Vec<(Section, String)> =
+            s.entries().filter_map(|e| Some((e.section, e.mission()?.text.clone()))).collect();
+        all.sort_unstable();
+        all
+    };
+    Section::STATES.iter().all(|s| a.count(*s) == b.count(*s)) && missions(a) == missions(b)
 }

@@ -306,18 +306,13 @@ impl<'a> Refresh<'a> {
     }
 
     fn put(&mut self, place: &mut Option<Loc>, section: Section, entry: Arc<Entry>) {
-        let at = match *place {
-            Some(at) => at,
-            None => match self.last.first_item(section) {
-                Some(first) => first,
-                None => match self.state.end_of(section) {
-                    Some(end) => end,
-                    None => new_section(&mut self.state, &mut self.batch, section),
-                },
-            },
+        let there = place.or_else(|| self.last.first_item(section));
+        let (at, in_force) = match there.or_else(|| self.state.end_of(section)) {
+            Some(at) => (at, section),
+            None => (new_section(&mut self.state, &mut self.batch, section), Section::Unknown),
         };
         *place = Some(at);
-        self.batch.insert(at, entry);
+        self.batch.insert_item(at, entry, in_force);
     }
 
     /// The entry of a row that is none of ours.
@@ -446,6 +441,9 @@ impl<'a> Refresh<'a> {
             .cloned()
             .collect();
         let mut next = batch.apply(&state);
+        if touched && !super::readback::reads_back(&next, last) {
+            next = super::apart::stand_alone(&next);
+        }
         let mut keys: Numbers<Ident, RowKey> = with_room(rows.len());
         keys.extend(ids.iter().zip(&rows).filter_map(|(id, row)| Some(((*id)?, row.key))));
         let slots: Vec<Slot> = next

@@ -1,6 +1,6 @@
 //! From rows to lines: used only for lines that a command or another program has changed.
 
-use super::entry::{Ci, Entry, Idea, Kind, Mission, Section};
+use super::entry::{Ci, Entry, Idea, Kind, Mission, Section, clean};
 use super::marker;
 use super::parse::{Parser, stripped};
 
@@ -12,7 +12,11 @@ pub fn entry(id: u64, kind: Kind, section: Section, eol: &str, like: Option<&str
         &raw[..raw.len() - raw.trim_start_matches([' ', '\t']).len()]
     });
     let lines = match &kind {
-        Kind::Mission(m) => mission_lines(m, section, indent),
+        Kind::Mission(m) => {
+            // An item whose text begins like a block stays an item.
+            let block = m.is_block() && !like.is_some_and(|l| stripped(l).starts_with("- "));
+            mission_lines(m, section, indent, block)
+        }
         Kind::Ci(c) => vec![ci_line(c)],
         Kind::Idea(i) => idea_lines(i),
         Kind::Layout | Kind::Header => vec![section.header().to_owned()],
@@ -38,8 +42,9 @@ pub fn entry(id: u64, kind: Kind, section: Section, eol: &str, like: Option<&str
 
 fn reads_as(read: &Kind, meant: &Kind) -> bool {
     match (read, meant) {
-        (Kind::Mission(a), Kind::Mission(b)) => a.text == b.text,
-        (Kind::Idea(a), Kind::Idea(b)) => a.text == b.text,
+        // Blanks make no other text, and the row keeps its own as long as its lines stay.
+        (Kind::Mission(a), Kind::Mission(b)) => clean(&a.text) == clean(&b.text),
+        (Kind::Idea(a), Kind::Idea(b)) => clean(&a.text) == clean(&b.text),
         (Kind::Ci(a), Kind::Ci(b)) => a == b,
         (a, b) => a == b,
     }
@@ -52,10 +57,11 @@ fn split_lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
+fn mission_lines(m: &Mission, section: Section, indent: &str, block: bool) -> Vec<String> {
     let mut lines = split_lines(&m.text);
-    if m.is_block() {
-        if lines.iter().any(|l| l.is_empty()) {
+    if block {
+        // An empty line ends it, but not in a fence.
+        if lines.iter().any(|l| l.is_empty()) && !is_one(&lines, section) {
             lines.retain(|l| !l.is_empty());
         }
     } else {
@@ -71,6 +77,13 @@ fn mission_lines(m: &Mission, section: Section, indent: &str) -> Vec<String> {
         last.push_str(&marker::render(&shown, section == Section::Failed));
     }
     lines
+}
+
+/// Whether the lines are read as one entry.
+fn is_one(lines: &[String], section: Section) -> bool {
+    let text = lines.join("\n");
+    let mut parser = Parser::new(&text, 0, section, false);
+    parser.next().is_some_and(|p| p.raw.len() == text.len())
 }
 
 /// Makes an item of the lines of its text.

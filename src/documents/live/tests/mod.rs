@@ -4,6 +4,7 @@ mod crash;
 mod lines;
 mod outside;
 mod saves;
+mod together;
 
 use std::path::Path;
 use std::sync::Arc;
