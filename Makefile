@@ -33,6 +33,8 @@ soak: ## Random work with kill -9, and Kōan's kind of programs, for MINUTES (10
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/sequences 10000 $(or $(SEED),1)
 	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	$${CARGO_TARGET_DIR:-target}/release/crashes --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
+	$(if $(ONLY),,INSTANCEFS_EXHAUSTIVE=1 $(CARGO) test -p instancefs --lib survival::)
 	$(if $(ONLY),,scripts/fuzz.sh all $(or $(FUZZ_SECONDS),$$((60 * $(or $(MINUTES),10)))))
 
 fuzz: ## Look for inputs that break a property, SECONDS (60) for each target (TARGET=all)

@@ -209,26 +209,62 @@ fn an_addition_in_place_that_fails_half_way_is_taken_back() {
     assert!(hits >= 5, "two writes, two times, a sync: {hits}");
 }
 
-macro_rules! every_call_fails {
-    ($($test:ident: $name:literal,)*) => {$(
-        #[test]
-        fn $test() {
-            every_call_fails($name);
-        }
-    )*};
+#[test]
+fn an_append_survives_every_fault() {
+    every_call_fails("append");
 }
 
-every_call_fails! {
-    an_append_survives_every_fault: "append",
-    a_merged_save_survives_every_fault: "whole save that meets another change",
-    a_save_by_rename_survives_every_fault: "save by rename",
-    a_config_save_survives_every_fault: "config",
-    a_refusal_survives_every_fault: "refused",
-    an_undo_survives_every_fault: "undo",
-    waiting_rows_survive_every_fault: "rows that wait for missions.lock",
-    a_change_by_sql_survives_every_fault: "a change by SQL",
-    managed_files_survive_every_fault: "managed files",
-    a_change_behind_the_mount_survives_every_fault: "a managed file behind the mount",
-    plain_files_survive_every_fault: "plain files",
-    housekeeping_survives_every_fault: "housekeeping and a checkpoint",
+#[test]
+fn a_merged_save_survives_every_fault() {
+    every_call_fails("whole save that meets another change");
+}
+
+#[test]
+fn a_save_by_rename_survives_every_fault() {
+    every_call_fails("save by rename");
+}
+
+#[test]
+fn a_config_save_survives_every_fault() {
+    every_call_fails("config");
+}
+
+#[test]
+fn a_refusal_survives_every_fault() {
+    every_call_fails("refused");
+}
+
+#[test]
+fn an_undo_survives_every_fault() {
+    every_call_fails("undo");
+}
+
+#[test]
+fn waiting_rows_survive_every_fault() {
+    every_call_fails("rows that wait for missions.lock");
+}
+
+#[test]
+fn a_change_by_sql_survives_every_fault() {
+    every_call_fails("a change by SQL");
+}
+
+#[test]
+fn managed_files_survive_every_fault() {
+    every_call_fails("managed files");
+}
+
+#[test]
+fn a_change_behind_the_mount_survives_every_fault() {
+    every_call_fails("a managed file behind the mount");
+}
+
+#[test]
+fn plain_files_survive_every_fault() {
+    every_call_fails("plain files");
+}
+
+#[test]
+fn housekeeping_survives_every_fault() {
+    every_call_fails("housekeeping and a checkpoint");
 }

@@ -137,32 +137,122 @@ fn power_lost_at_every_step(name: &str) {
     println!("{name}: power lost at {} steps", journal.len());
 }
 
-macro_rules! losses {
-    ($($killed:ident $power:ident: $name:literal,)*) => {$(
-        #[test]
-        fn $killed() {
-            killed_at_every_step($name);
-        }
-        #[test]
-        fn $power() {
-            power_lost_at_every_step($name);
-        }
-    )*};
+#[test]
+fn an_append_survives_kills() {
+    killed_at_every_step("append");
 }
 
-losses! {
-    an_append_survives_kills an_append_survives_power_loss: "append",
-    a_merged_save_survives_kills a_merged_save_survives_power_loss:
-        "whole save that meets another change",
-    a_save_by_rename_survives_kills a_save_by_rename_survives_power_loss: "save by rename",
-    a_config_save_survives_kills a_config_save_survives_power_loss: "config",
-    a_refusal_survives_kills a_refusal_survives_power_loss: "refused",
-    an_undo_survives_kills an_undo_survives_power_loss: "undo",
-    waiting_rows_survive_kills waiting_rows_survive_power_loss: "rows that wait for missions.lock",
-    a_change_by_sql_survives_kills a_change_by_sql_survives_power_loss: "a change by SQL",
-    managed_files_survive_kills managed_files_survive_power_loss: "managed files",
-    a_change_behind_the_mount_survives_kills a_change_behind_the_mount_survives_power_loss:
-        "a managed file behind the mount",
-    plain_files_survive_kills plain_files_survive_power_loss: "plain files",
-    housekeeping_survives_kills housekeeping_survives_power_loss: "housekeeping and a checkpoint",
+#[test]
+fn an_append_survives_power_loss() {
+    power_lost_at_every_step("append");
+}
+
+#[test]
+fn a_merged_save_survives_kills() {
+    killed_at_every_step("whole save that meets another change");
+}
+
+#[test]
+fn a_merged_save_survives_power_loss() {
+    power_lost_at_every_step("whole save that meets another change");
+}
+
+#[test]
+fn a_save_by_rename_survives_kills() {
+    killed_at_every_step("save by rename");
+}
+
+#[test]
+fn a_save_by_rename_survives_power_loss() {
+    power_lost_at_every_step("save by rename");
+}
+
+#[test]
+fn a_config_save_survives_kills() {
+    killed_at_every_step("config");
+}
+
+#[test]
+fn a_config_save_survives_power_loss() {
+    power_lost_at_every_step("config");
+}
+
+#[test]
+fn a_refusal_survives_kills() {
+    killed_at_every_step("refused");
+}
+
+#[test]
+fn a_refusal_survives_power_loss() {
+    power_lost_at_every_step("refused");
+}
+
+#[test]
+fn an_undo_survives_kills() {
+    killed_at_every_step("undo");
+}
+
+#[test]
+fn an_undo_survives_power_loss() {
+    power_lost_at_every_step("undo");
+}
+
+#[test]
+fn waiting_rows_survive_kills() {
+    killed_at_every_step("rows that wait for missions.lock");
+}
+
+#[test]
+fn waiting_rows_survive_power_loss() {
+    power_lost_at_every_step("rows that wait for missions.lock");
+}
+
+#[test]
+fn a_change_by_sql_survives_kills() {
+    killed_at_every_step("a change by SQL");
+}
+
+#[test]
+fn a_change_by_sql_survives_power_loss() {
+    power_lost_at_every_step("a change by SQL");
+}
+
+#[test]
+fn managed_files_survive_kills() {
+    killed_at_every_step("managed files");
+}
+
+#[test]
+fn managed_files_survive_power_loss() {
+    power_lost_at_every_step("managed files");
+}
+
+#[test]
+fn a_change_behind_the_mount_survives_kills() {
+    killed_at_every_step("a managed file behind the mount");
+}
+
+#[test]
+fn a_change_behind_the_mount_survives_power_loss() {
+    power_lost_at_every_step("a managed file behind the mount");
+}
+
+#[test]
+fn plain_files_survive_kills() {
+    killed_at_every_step("plain files");
+}
+
+#[test]
+fn plain_files_survive_power_loss() {
+    power_lost_at_every_step("plain files");
+}
+
+#[test]
+fn housekeeping_survives_kills() {
+    killed_at_every_step("housekeeping and a checkpoint");
+}
+
+#[test]
+fn housekeeping_survives_power_loss() {
+    power_lost_at_every_step("housekeeping and a checkpoint");
 }
