@@ -32,6 +32,7 @@ bench: ## Measure the mount against the disk and plain SQLite (WRITE=1 keeps the
 soak: ## Random work with kill -9, and Kōan's kind of programs, for MINUTES (10), seed SEED (ONLY=random|koan); then fuzzing, as long for each target (FUZZ_SECONDS)
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/sequences 10000 $(or $(SEED),1)
+	$${CARGO_TARGET_DIR:-target}/release/model 1000000 $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 	$${CARGO_TARGET_DIR:-target}/release/crashes --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 	$(if $(ONLY),,INSTANCEFS_EXHAUSTIVE=1 $(CARGO) test -p instancefs --lib survival::)

@@ -5,6 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::memory;
 use super::outside::Outside;
 use super::settling::Settling;
 use crate::vfs::both::Both;
@@ -60,6 +61,7 @@ impl Background {
             if let Err(e) = maintained.maintain() {
                 log::warn!("housekeeping: {e}");
             }
+            memory::give_back();
         })?;
         Ok(background)
     }

@@ -25,6 +25,11 @@ impl StoreMemory {
     }
 }
 
+fn kept_look(row: SeenRow) -> KeptLook {
+    let SeenRow { view, identity, rev, text, at } = row;
+    KeptLook { view, identity, rev, text, at }
+}
+
 impl Memory for StoreMemory {
     fn names(&self) -> Answer<Vec<KeptName>> {
         let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -60,14 +65,11 @@ impl Memory for StoreMemory {
     }
 
     fn looks(&self) -> Answer<Vec<KeptLook>> {
-        let kept = |row: SeenRow| KeptLook {
-            view: row.view,
-            identity: row.identity,
-            rev: row.rev,
-            text: row.text,
-            at: row.at,
-        };
-        Ok(self.store.seen(&self.boot)?.into_iter().map(kept).collect())
+        Ok(self.store.seen(&self.boot)?.into_iter().map(kept_look).collect())
+    }
+
+    fn look(&self, doc: DocId, identity: &[u8]) -> Answer<Option<KeptLook>> {
+        Ok(self.store.seen_by(&self.boot, doc, identity)?.map(kept_look))
     }
 
     fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Answer<()> {

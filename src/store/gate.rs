@@ -191,6 +191,7 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })
     }
@@ -339,5 +340,9 @@ fn explain(conn: &Connection, e: StoreError) -> StoreError {
     // SAFETY: the handle is valid while `conn` is borrowed, and the call only reads a number
     // from it; the connection is used by one thread at a time (it is behind a mutex).
     let errno = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
-    if matches!(errno, libc::ENOSPC | libc::EDQUOT) { StoreError::Full } else { e }
+    match errno {
+        libc::ENOSPC => StoreError::Full,
+        libc::EDQUOT => StoreError::Quota,
+        _ => e,
+    }
 }

@@ -224,16 +224,37 @@ impl Store {
         })
     }
 
-    /// Everything that processes of this boot have seen.
+    /// Everything that processes of this boot have seen, the oldest first. Texts, which may be as
+    /// long as the documents, are left out; see [`Store::seen_by`].
     pub fn seen(&self, boot: &str) -> Result<Vec<SeenRow>, StoreError> {
+        self.seen_where("boot = ?1 ORDER BY at", "NULL", &[&boot])
+    }
+
+    /// What one process has seen of a document, with the text.
+    pub fn seen_by(
+        &self,
+        boot: &str,
+        doc: DocId,
+        identity: &[u8],
+    ) -> Result<Option<SeenRow>, StoreError> {
+        let of: [&dyn rusqlite::ToSql; 3] = [&boot, &doc.as_str(), &identity];
+        let rows = self.seen_where("boot = ?1 AND doc = ?2 AND identity = ?3", "text", &of)?;
+        Ok(rows.into_iter().next())
+    }
+
+    fn seen_where(
+        &self,
+        what: &str,
+        text: &str,
+        of: &[&dyn rusqlite::ToSql],
+    ) -> Result<Vec<SeenRow>, StoreError> {
         if self.bare {
             return Ok(Vec::new());
         }
         self.read(|c| {
-            let mut stmt = c.prepare_cached(
-                "SELECT view, identity, rev, text, at FROM ifs_seen WHERE boot = ?1 ORDER BY at",
-            )?;
-            let rows = stmt.query_map([boot], |r| {
+            let sql = format!("SELECT view, identity, rev, {text}, at FROM ifs_seen WHERE {what}");
+            let mut stmt = c.prepare_cached(&sql)?;
+            let rows = stmt.query_map(of, |r| {
                 let Some(view) = view_at(r, 0)? else { return Ok(None) };
                 Ok(Some(SeenRow {
                     view,

@@ -278,7 +278,10 @@ fn small_tables_give_back_what_they_got() {
     store.save_seen("old", std::slice::from_ref(&a), &[]).unwrap();
     let b2 = SeenRow { view: View::ConfigYaml, rev: Rev(5), ..b };
     store.save_seen("boot", std::slice::from_ref(&b2), &[(DOC, a.identity.clone())]).unwrap();
-    assert_eq!(store.seen("boot").unwrap(), [c, b2], "oldest first, one per identity");
+    let without = SeenRow { text: None, ..b2.clone() };
+    assert_eq!(store.seen("boot").unwrap(), [c, without], "oldest first, one per identity");
+    assert_eq!(store.seen_by("boot", DOC, &b2.identity).unwrap(), Some(b2));
+    assert_eq!(store.seen_by("boot", DOC, &a.identity).unwrap(), None);
     assert_eq!(store.seen("old").unwrap(), [a]);
     store.forget_other_boots("boot").unwrap();
     assert_eq!(store.seen("old").unwrap(), []);

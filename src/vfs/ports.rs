@@ -184,8 +184,14 @@ pub trait Memory: Send + Sync {
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
     /// Takes a name off the record.
     fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
-    /// The looks of this boot.
+    /// The looks of this boot, the oldest first, without their texts.
     fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
+    /// One of them with its text.
+    fn look(
+        &self,
+        doc: DocId,
+        identity: &[u8],
+    ) -> std::result::Result<Option<KeptLook>, StoreError>;
     /// Puts looks on record, and forgets those of `gone`.
     fn keep_looks(
         &self,

@@ -1,11 +1,18 @@
 //! What writers have seen, over a restart of the daemon (semantics section 4): an open editor
 //! does not become blind.
+//!
+//! At the start it is only known who has looked. Finding the version takes time, the more the
+//! larger the document, and is left until somebody saves whom it concerns.
+
+use std::sync::Arc;
 
 use super::layer::Result;
-use super::ports::KeptLook;
+use super::ports::{Documents, KeptLook, Memory};
 use super::processes::{ProcId, Process};
+use super::recalled::Recalled;
 use super::seen::Kept;
 use super::tree::Tree;
+use crate::documents::Version;
 use crate::model::DocId;
 
 /// Looks go to the store this long after they happened, in nanoseconds.
@@ -42,25 +49,17 @@ fn identify(bytes: &[u8]) -> Option<(Process, bool)> {
 impl Tree {
     /// Takes up the records of an earlier daemon.
     pub(super) fn recall_looks(&self) -> Result<()> {
+        let (docs, memory) = (Arc::clone(&self.docs), Arc::clone(&self.memory));
+        self.seen
+            .recalls_with(Box::new(move |doc, identity| find(&*docs, &*memory, doc, identity)));
         for row in self.memory.looks()? {
-            let Some((process, saved)) = identify(&row.identity) else { continue };
-            // A look counts for its process and for relatives of it. When it and its ancestors
-            // are gone, nobody is left who is one.
-            let mut family = std::iter::once(&process.id).chain(&process.ancestors);
-            if !family.any(|id| self.procs.alive(*id)) {
-                continue;
-            }
-            let doc = row.view.doc();
-            let version = match &row.text {
-                Some(text) => {
-                    self.docs.believe(row.view, text, row.rev).map(Some).map_err(|e| e.to_string())
-                }
-                None => self.docs.at(doc, row.rev).map_err(|e| e.to_string()),
-            };
-            match version {
-                Ok(Some(version)) => self.seen.recall(&process, row.view, &version, saved),
-                Ok(None) => log::debug!("{}: revision {} is pruned", doc.as_str(), row.rev),
-                Err(e) => log::debug!("{}: a look at {} is gone: {e}", doc.as_str(), row.rev),
+            if let Some((process, saved)) = identify(&row.identity) {
+                self.seen.recall(Recalled {
+                    process,
+                    view: row.view,
+                    saved,
+                    identity: row.identity,
+                });
             }
         }
         Ok(())
@@ -71,7 +70,7 @@ impl Tree {
         let now = self.now();
         {
             let mut last = self.last_keep.lock();
-            if !at_once && now.0 - last.0 < KEEP_EVERY {
+            if !at_once && !now.due(*last, KEEP_EVERY) {
                 return;
             }
             *last = now;
@@ -89,6 +88,30 @@ impl Tree {
             log::warn!("what writers have seen could not be recorded: {e}");
         }
     }
+}
+
+/// The version behind a look on record.
+fn find(
+    docs: &dyn Documents,
+    memory: &dyn Memory,
+    doc: DocId,
+    identity: &[u8],
+) -> Option<Arc<Version>> {
+    let row = match memory.look(doc, identity) {
+        Ok(row) => row?,
+        Err(e) => {
+            log::warn!("{}: what a writer has seen cannot be read: {e}", doc.as_str());
+            return None;
+        }
+    };
+    let version = match &row.text {
+        Some(text) => docs.believe(row.view, text, row.rev).map(Some).map_err(|e| e.to_string()),
+        None => docs.at(doc, row.rev).map_err(|e| e.to_string()),
+    };
+    version.unwrap_or_else(|e| {
+        log::debug!("{}: a look at {} is gone: {e}", doc.as_str(), row.rev);
+        None
+    })
 }
 
 fn row(kept: &Kept, at: crate::model::Stamp) -> KeptLook {

@@ -12,9 +12,14 @@ use parking_lot::Mutex;
 
 use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
+use super::recalled::{Recalled, Waiting};
 use crate::documents::Version;
 use crate::model::{DocId, FileId, View};
 
+/// Fewer records than this are not thinned.
+const RECORDS_FREE: usize = 64;
+/// Records of processes that are dead like their ancestors.
+const ORPHANS_KEPT: usize = 64;
 /// Older reads of one process that are kept to tell a stale save.
 const READS_KEPT: usize = 8;
 /// Records kept; the ones used longest ago go first.
@@ -121,12 +126,20 @@ pub struct Seen {
     records: Mutex<HashMap<ProcId, Record>>,
     clock: AtomicU64,
     gone: Mutex<Vec<(DocId, Process)>>,
+    /// What an earlier daemon has recorded.
+    pub(super) waiting: Waiting,
 }
 
 impl Seen {
     /// Changes with every look of anybody: who remembers a snapshot can tell that it is fresh.
     pub fn generation(&self) -> u64 {
         self.clock.load(Ordering::Relaxed)
+    }
+
+    /// How many processes are on record.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.records.lock().len()
     }
 
     /// Nobody has looked at anything.
@@ -144,8 +157,13 @@ impl Seen {
         self.note(process, view, version, true);
     }
 
+    /// The place of a look among all looks.
+    pub(super) fn next(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     fn note(&self, process: &Process, view: View, version: &Arc<Version>, saved: bool) {
-        let at = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
+        let at = self.next();
         let look = Look { version: version.clone(), view, at };
         let mut records = self.records.lock();
         if records.len() >= RECORDS_KEPT && !records.contains_key(&process.id) {
@@ -187,8 +205,59 @@ impl Seen {
         });
     }
 
+    /// Lets go of what dead processes have seen as far as it cannot count any more: of those with
+    /// the same ancestors only the newest are ever compared with a save. The versions take room,
+    /// and short-lived writers leave one each. For a thread that serves nobody.
+    pub fn thin(&self, alive: impl Fn(ProcId) -> bool) {
+        let known: Vec<(Process, u64)> = {
+            let records = self.records.lock();
+            if records.len() < RECORDS_FREE {
+                return;
+            }
+            records.values().map(|r| (r.process.clone(), r.used)).collect()
+        };
+        let mut lives = HashMap::new();
+        let mut is_alive = |id: ProcId| *lives.entry(id).or_insert_with(|| alive(id));
+        let mut dead: Vec<(Process, u64, bool)> = Vec::new();
+        for (process, used) in known {
+            if !is_alive(process.id) {
+                let orphan = !process.ancestors.iter().any(|a| is_alive(*a));
+                dead.push((process, used, orphan));
+            }
+        }
+        dead.sort_unstable_by_key(|(_, used, _)| std::cmp::Reverse(*used));
+        let mut families: HashMap<(Vec<ProcId>, DocId), usize> = HashMap::new();
+        let mut orphans = 0;
+        let mut records = self.records.lock();
+        let mut gone = self.gone.lock();
+        for (process, used, orphan) in dead {
+            let Some(record) = records.get_mut(&process.id).filter(|r| r.used == used) else {
+                continue;
+            };
+            orphans += usize::from(orphan);
+            let mut counts = !orphan || orphans <= ORPHANS_KEPT;
+            record.docs.retain(|doc, looks| {
+                let of_family = families.entry((process.ancestors.clone(), *doc)).or_default();
+                *of_family += 1;
+                let keep = counts && *of_family <= RELATIVES_TRIED;
+                if keep {
+                    // It saves nothing any more that could be stale.
+                    looks.reads.drain(..looks.reads.len().saturating_sub(1));
+                } else {
+                    gone.push((*doc, process.clone()));
+                }
+                keep
+            });
+            counts = !record.docs.is_empty();
+            if !counts {
+                records.remove(&process.id);
+            }
+        }
+    }
+
     /// What the process itself has seen of the document.
     pub fn own(&self, id: ProcId, doc: DocId) -> Option<Looks> {
+        self.wake(doc, |process| process.id == id);
         self.records.lock().get(&id)?.docs.get(&doc).cloned()
     }
 
@@ -213,14 +282,15 @@ impl Seen {
 
     /// The managed files that anybody has seen and whose path `fits`.
     pub fn files(&self, fits: impl Fn(&str) -> bool) -> Vec<FileId> {
-        let records = self.records.lock();
-        let docs = records.values().flat_map(|r| r.docs.keys());
-        docs.filter_map(|d| d.file()).filter(|f| fits(f.path())).collect()
+        let mut docs = self.waiting_docs();
+        docs.extend(self.records.lock().values().flat_map(|r| r.docs.keys()));
+        docs.into_iter().filter_map(|d| d.file()).filter(|f| fits(f.path())).collect()
     }
 
     /// Takes away the newest look of everybody at a document: a managed file that has another
     /// path now.
     pub fn take(&self, doc: DocId) -> Vec<(Process, Look)> {
+        self.wake(doc, |_| true);
         let mut records = self.records.lock();
         let mut gone = self.gone.lock();
         let with = records.values_mut().filter_map(|r| {
@@ -281,28 +351,16 @@ impl Seen {
     /// Newest first: the looks of the writer's children, and those of its other near relatives
     /// (with the saves of its ancestors).
     fn family(&self, writer: &Process, doc: DocId) -> (Vec<Look>, Vec<Look>) {
+        self.wake(doc, |other| relation(other, writer).is_some());
         let mut children = Vec::new();
         let mut relatives = Vec::new();
         for record in self.records.lock().values() {
-            let other = &record.process;
-            if other.id == writer.id {
-                continue;
-            }
             let Some(looks) = record.docs.get(&doc) else { continue };
-            if other.ancestors.first() == Some(&writer.id) {
-                children.extend(looks.newest().cloned());
-                continue;
-            }
-            if other.session == 0 || other.session != writer.session {
-                continue;
-            }
-            let ancestor = writer.ancestors.contains(&other.id);
-            let near =
-                other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
-            if ancestor {
-                relatives.extend(looks.saved().cloned());
-            } else if near {
-                relatives.extend(looks.newest().cloned());
+            match relation(&record.process, writer) {
+                Some(Relation::Child) => children.extend(looks.newest().cloned()),
+                Some(Relation::Ancestor) => relatives.extend(looks.saved().cloned()),
+                Some(Relation::Near) => relatives.extend(looks.newest().cloned()),
+                None => {}
             }
         }
         children.sort_by_key(|l| std::cmp::Reverse(l.order()));
@@ -325,13 +383,54 @@ impl Seen {
         (changed, std::mem::take(&mut self.gone.lock()))
     }
 
-    /// Takes up what an earlier daemon had recorded.
-    pub fn recall(&self, process: &Process, view: View, version: &Arc<Version>, saved: bool) {
-        self.note(process, view, version, saved);
-        if let Some(record) = self.records.lock().get_mut(&process.id) {
-            record.dirty = false;
+    /// Takes in a look of an earlier daemon, which is on record already.
+    pub(super) fn recalled(&self, of: &Recalled, look: Look) {
+        let mut records = self.records.lock();
+        if records.len() >= RECORDS_KEPT && !records.contains_key(&of.process.id) {
+            self.make_room(&mut records);
+        }
+        let record = records.entry(of.process.id).or_insert_with(|| Record {
+            process: of.process.clone(),
+            docs: HashMap::new(),
+            used: look.at,
+            dirty: false,
+        });
+        let looks = record.docs.entry(of.view.doc()).or_default();
+        if !of.saved {
+            if !looks.reads.iter().any(|l| same(&l.version, &look.version)) {
+                looks.read(look);
+            }
+        } else if looks.saved.as_ref().is_none_or(|s| s.order() < look.order()) {
+            looks.saved = Some(look);
         }
     }
+}
+
+/// What another process is to a writer.
+enum Relation {
+    Child,
+    /// An ancestor in the same session.
+    Ancestor,
+    /// A near relative in the same session.
+    Near,
+}
+
+/// `None` for the writer itself and for strangers.
+fn relation(other: &Process, writer: &Process) -> Option<Relation> {
+    if other.id == writer.id {
+        return None;
+    }
+    if other.ancestors.first() == Some(&writer.id) {
+        return Some(Relation::Child);
+    }
+    if other.session == 0 || other.session != writer.session {
+        return None;
+    }
+    if writer.ancestors.contains(&other.id) {
+        return Some(Relation::Ancestor);
+    }
+    let near = other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
+    near.then_some(Relation::Near)
 }
 
 /// Drops what was seen of the managed file that was looked at longest ago.

@@ -22,6 +22,7 @@ fn is_own(fh: Fh) -> bool {
 
 impl Layer for Tree {
     fn lookup(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<Entry> {
+        self.asked.looked_up(who.tid);
         if own_dir::is_own(parent) {
             return self.own_lookup(parent, name);
         }
@@ -32,6 +33,7 @@ impl Layer for Tree {
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, attr)) => Ok(self.file_entry(file, parent, name, &attr)),
             Place::Ruled(Fits::Free) => Err(Error::NotFound),
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
                 // A directory's name is never a document's: most paths begin with one.
@@ -54,12 +56,15 @@ impl Layer for Tree {
         } else if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node)
         {
             self.plain.forget(node, count);
+            if self.plain.id_of(node).is_none() {
+                self.sources.forget(node);
+            }
         }
     }
 
     fn getattr(&self, who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
         match self.fixed(node)? {
-            Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
+            Fixed::Document(view) => Ok((self.doc_attr(who, view, true)?, Duration::ZERO)),
             Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
             Fixed::Own => Ok((self.own_getattr(who, node)?, Duration::ZERO)),
             Fixed::Plain => {
@@ -138,6 +143,7 @@ impl Layer for Tree {
             Place::OwnDir => Err(self.own_unlink(name)),
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
                 self.owned_unlink(who, parent, name)
             }
@@ -219,6 +225,7 @@ impl Layer for Tree {
             Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {
                 self.file_create(who, parent, name, fits, mode, umask, flags)
             }
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut created = self.owned_create(who, parent, name, mode, umask, flags)?;
                 if parent == ROOT || place != Place::Plain {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::budget::reserve;
 use super::commit::Saver;
 use super::handle::{DocHandle, State, blank, patch, too_big};
 use super::layer::{Caller, Error, Result};
@@ -51,17 +52,27 @@ impl Tree {
             if state.fragment.len() as u64 + u64::from(written) > limit {
                 return Err(Error::TooBig);
             }
+            let more = u64::from(written);
+            self.buffers.hold(&mut state.held, state.fragment.len() as u64 + more)?;
+            reserve(&mut state.fragment, data.len())?;
             state.fragment.extend_from_slice(data);
         } else {
             let at = match (&state.whole, append) {
                 (Some(whole), true) => whole.bytes.len() as u64,
                 _ => offset,
             };
+            let bytes = state.would_hold(h.view(), &current, Some(at), u64::from(written));
+            if bytes <= limit {
+                self.hold(h, state, bytes)?;
+            }
             let fits = patch(state.buffer(h.view(), &current, at), at, data, limit);
             if let Err(e) = fits {
                 state.overflow = true;
                 h.soil(state, self.now());
                 return Err(e);
+            }
+            if let Some(whole) = &mut state.whole {
+                whole.wrote(at, u64::from(written));
             }
         }
         if under_lock {
@@ -122,10 +133,13 @@ impl Tree {
         let current = self.to_edit(h)?;
         let mut state = h.state.lock();
         self.still_open()?;
+        self.buffers.hold(&mut state.held, size)?;
         if size == 0 {
             state.empty();
         } else {
-            state.buffer(h.view(), &current, 0).resize(size as usize, 0);
+            let bytes = state.buffer(h.view(), &current, 0);
+            reserve(bytes, (size as usize).saturating_sub(bytes.len()))?;
+            bytes.resize(size as usize, 0);
         }
         if under_lock {
             h.under_lock.store(true, Ordering::Release);
@@ -171,7 +185,7 @@ impl Tree {
                 h.mode.write
                     && h.opened_by(process.id)
                     && !h.is_dirty()
-                    && now.0 - h.opened.0 < TRUNCATION_OF_OPEN
+                    && !now.due(h.opened, TRUNCATION_OF_OPEN)
             };
             let newest = self.handles_on(view).into_iter().filter(fresh).max_by_key(|h| h.fh);
             if let Some(h) = newest {
@@ -446,7 +460,7 @@ impl Tree {
                 s.whole.is_none()
                     && s.refused.is_none()
                     && s.fragment.contains(&b'\n')
-                    && now.0 - s.last_write.0 >= APPEND_REST
+                    && now.due(s.last_write, APPEND_REST)
             });
             if rested {
                 let saver = self.saver_of(&h, None);

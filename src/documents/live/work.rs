@@ -101,10 +101,13 @@ impl<'l> Work<'l> {
         } else {
             row.mtime.max(Stamp(slot.version.mtime.0.saturating_add(1)))
         };
+        // With the chunks of the version, if it is the same: the next delta finds them shared.
+        let archive = Some(state.archive()).filter(|archive| archive.equals(&bytes));
+        let archive = archive.unwrap_or_else(|| Content::from(bytes));
         let version = Arc::new(Version { doc, rev: row.rev, mtime, state, belief: false });
         *slot = Slot {
             version: version.clone(),
-            archive: Content::from(bytes),
+            archive,
             rows,
             rows_rev: row.rows_rev,
             rows_apart: row.rows.is_some(),

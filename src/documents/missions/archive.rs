@@ -220,14 +220,30 @@ fn decode_with(
     let [next_no, next_line, nested] = counters[..] else {
         return Err("three counters expected".to_owned());
     };
+    let slots = assemble(pieces(rest)?);
+    keep_lines(&slots, rest);
     Ok(MissionsState {
-        slots: assemble(pieces(rest)?),
+        slots,
         next_no,
         next_line,
         nested_items: nested != 0,
         start,
         vanished: Arc::new([]),
     })
+}
+
+/// The chunks have their lines as they were read: what the history keeps of the version is what it
+/// was made from, and needs no writing down again.
+fn keep_lines(slots: &[Slot], lines: &str) {
+    let mut rest = lines.as_bytes();
+    for slot in slots {
+        let mut ends = rest.iter().enumerate().filter(|(_, b)| **b == b'\n');
+        // A last line without an end would not be written like that.
+        let Some((end, _)) = ends.nth(slot.core.entries.len() - 1) else { return };
+        let (own, after) = rest.split_at(end + 1);
+        slot.core.keep_archive(own);
+        rest = after;
+    }
 }
 
 /// Archives of fewer bytes are read by one thread.

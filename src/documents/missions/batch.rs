@@ -63,9 +63,10 @@ fn flush(run: &mut Vec<Arc<Entry>>, out: &mut Vec<Slot>) {
     }
     let pieces = if run.len() <= FULL { 1 } else { run.len().div_ceil(PIECE) };
     let size = run.len().div_ceil(pieces);
-    while !run.is_empty() {
-        let rest = run.split_off(size.min(run.len()));
-        out.push(Slot::new(Core::new(std::mem::replace(run, rest))));
+    // Every piece gets room for itself alone: it lives as long as the versions do.
+    let mut rest = run.drain(..);
+    while rest.len() > 0 {
+        out.push(Slot::new(Core::new(rest.by_ref().take(size).collect())));
     }
 }
 
@@ -225,4 +226,18 @@ impl Run {
 /// An empty line.
 pub fn blank(id: u64, section: Section, eol: &str) -> Entry {
     Entry { id, kind: Kind::Layout, section, raw: eol.into(), opaque: false, open_fence: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_long_run_have_room_for_themselves_alone() {
+        let run: Vec<_> = (0..50_000).map(|n| Arc::new(blank(n, Section::Pending, "\n"))).collect();
+        let slots = assemble([Piece::Entries(run)]);
+        let room: usize = slots.iter().map(|s| s.core.entries.capacity()).sum();
+        assert_eq!(slots.iter().map(|s| s.core.entries.len()).sum::<usize>(), 50_000);
+        assert!(room <= 50_000 + slots.len() * 8, "{room}");
+    }
 }

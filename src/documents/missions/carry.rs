@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::chunk::RowKey;
 use super::entry::Entry;
-use super::refresh::{Given, Refresh};
+use super::refresh::{Given, Refresh, items};
 use super::rows::Row;
 use super::tree::MissionsState;
 use crate::model::Stamp;
@@ -18,22 +18,23 @@ pub fn carry(
     rows: &MissionsState,
     now: Stamp,
 ) -> MissionsState {
-    let mut items: Vec<&Arc<Entry>> = after.entries().filter(|e| e.is_item()).collect();
+    let mut own: Vec<&Arc<Entry>> = after.entries().filter(|e| e.is_item()).collect();
     // As rows are read: by section, in the order in which they are shown.
-    items.sort_by_key(|e| e.section);
+    own.sort_by_key(|e| e.section);
     let mut known = Given::new();
-    let mut written = Vec::with_capacity(items.len());
-    for (number, e) in (0i64..).zip(&items) {
+    let mut written = Vec::with_capacity(own.len());
+    for (number, e) in (0i64..).zip(&own) {
         known.insert((e.section.table(), number), e.id);
         let key = RowKey { id: number, sequence: number };
         written.push(Row { key, section: e.section, kind: e.kind.clone() });
     }
-    let ids: Vec<_> = items.iter().map(|e| super::merge::ident(e)).collect();
-    let mut r = Refresh::new(written, before, rows, now);
+    let ids: Vec<_> = own.iter().map(|e| super::merge::ident(e)).collect();
+    let mut r = Refresh::new(written, items(before).collect(), before, rows, now);
     r.known = known;
     r.pair_by_identity(&ids);
-    r.carry_over();
-    let next = r.finish(rows).next;
+    // All of them are looked at.
+    let _done = r.carry_over();
+    let next = r.finish().next;
     MissionsState { vanished: rows.vanished.clone(), ..next }
 }
 

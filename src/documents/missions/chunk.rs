@@ -64,6 +64,11 @@ impl Core {
         self.entries.last().map_or(Section::Preamble, |e| e.section)
     }
 
+    /// These are its lines in the history, from which it was read.
+    pub fn keep_archive(&self, lines: &[u8]) {
+        self.archive.get_or_init(|| lines.into());
+    }
+
     /// Its lines in the history.
     pub fn archive(&self) -> Arc<[u8]> {
         self.archive.get_or_init(|| archive::entries(&self.entries).into()).clone()

@@ -7,7 +7,9 @@ mod apart;
 mod apply;
 mod archive;
 mod batch;
+mod books;
 mod carry;
+mod changed;
 mod chunk;
 mod compare;
 mod entry;
@@ -16,6 +18,7 @@ mod marker;
 mod matching;
 mod merge;
 mod numbers;
+mod order;
 mod parse;
 mod plan;
 #[cfg(any(test, fuzzing))]
@@ -24,10 +27,12 @@ mod readback;
 mod refresh;
 mod rematch;
 mod render;
+mod renew;
 mod report;
 mod rows;
 mod sequence;
 mod settle;
+mod tally;
 mod theirs;
 mod tree;
 
@@ -55,6 +60,8 @@ pub struct Missions {
     /// Numbers that the last refresh with waiting rows gave out: the rows alone, refreshed
     /// from the same base right after it, get the same.
     given: Mutex<Option<(State, refresh::Given)>>,
+    /// The leaves of the rows with a version that is equal to them.
+    followed: Mutex<Option<changed::Followed>>,
 }
 
 /// The setting `missions.nested_bullets`.
@@ -92,7 +99,7 @@ impl NestedBullets {
 impl Missions {
     /// With this setting for indented bullets.
     pub fn new(nested: NestedBullets) -> Missions {
-        Missions { nested, given: Mutex::new(None) }
+        Missions { nested, ..Missions::default() }
     }
 
     fn state<'s>(&self, state: &'s State) -> Result<&'s MissionsState, StoreError> {
@@ -119,8 +126,11 @@ impl Missions {
         let waiting = !Arc::ptr_eq(base, last);
         let known = self.given.lock().take().filter(|(b, _)| !waiting && Arc::ptr_eq(b, base));
         let known = known.map(|(_, given)| given).unwrap_or_default();
-        let rows = rows::read(conn)?;
         let read = read.map(|s| self.state(s)).transpose()?;
+        if !waiting && read.is_none() {
+            return self.compare_part(conn, base, nested, cx, known);
+        }
+        let rows = rows::read(conn)?;
         let out = refresh::refresh(rows, nested, base_state, last_state, read, cx.now, known);
         if waiting {
             *self.given.lock() = Some((base.clone(), out.given));

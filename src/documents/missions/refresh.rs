@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::batch::Batch;
-use super::chunk::{RowBook, RowKey, Slot};
-use super::entry::{Entry, Kind, Section, clean};
+use super::chunk::RowKey;
+use super::entry::{Entry, Section};
 use super::insert::{new_section, space};
-use super::merge::{Ident, Tally, ident};
+use super::merge::{Ident, ident};
 use super::numbers::{Numbers, with_room};
-use super::rematch::{key_text, same_columns};
-use super::render;
+use super::order::{Order, Shown};
+use super::rematch::same_columns;
 use super::rows::Row;
+use super::tally::Tally;
 use super::tree::{Loc, MissionsState, Vanished};
 use crate::model::{Overlap, Stamp};
-use crate::text::longest_increasing;
 
-/// A row that vanished may come back within this time (merge.md).
-const COMES_BACK: i64 = 60 * 1_000_000_000;
+/// A row that vanished may come back within this time in nanoseconds (merge.md).
+pub(super) const COMES_BACK: i64 = 60 * 1_000_000_000;
 
 /// Ids given to new rows, by table and row id.
 pub type Given = HashMap<(&'static str, i64), u64>;
@@ -48,7 +48,7 @@ pub fn refresh(
     now: Stamp,
     known: Given,
 ) -> Outcome {
-    let mut r = Refresh::new(rows, base, last, now);
+    let mut r = Refresh::new(rows, items(base).collect(), base, last, now);
     r.known = known;
     r.state.nested_items = nested_items;
     if !r.unchanged() {
@@ -56,16 +56,64 @@ pub fn refresh(
         if let Some(read) = read {
             r.match_waiting(read);
         }
-        r.carry_over();
+        if !r.as_before() {
+            // All rows are looked at: there is nothing that it could leave undone.
+            let _done = r.carry_over();
+        }
     }
-    r.finish(last)
+    r.finish()
+}
+
+/// The same for a `base` without rows that wait, when only these rows and items of it can be
+/// different and all others are what `base` says, keys included. `None`: what is different
+/// changes the order of others, so that all have to be looked at.
+pub fn refresh_part(
+    part: Part<'_>,
+    nested_items: bool,
+    base: &MissionsState,
+    now: Stamp,
+    known: Given,
+) -> Option<Outcome> {
+    let mut r = Refresh::new(part.rows, part.items, base, base, now);
+    r.known = known;
+    r.rest = Some(part.rest);
+    r.state.nested_items = nested_items;
+    if !r.unchanged() {
+        r.match_rows();
+        if !r.carry_over() {
+            return None;
+        }
+    }
+    Some(r.finish())
+}
+
+/// What may be different.
+pub struct Part<'a> {
+    /// Rows, in the order of [`super::rows::read`].
+    pub rows: Vec<Row>,
+    /// Items, in text order. The rows that these had and that are there are among `rows`.
+    pub items: Vec<Item<'a>>,
+    /// How many other rows there are.
+    pub rest: usize,
+}
+
+/// The items of a version, in text order.
+pub fn items(base: &MissionsState) -> impl Iterator<Item = Item<'_>> {
+    base.located().filter(|(_, e)| e.is_item()).map(|(loc, entry)| Item {
+        loc,
+        entry,
+        key: base.slots[loc.slot].row(loc.index),
+    })
 }
 
 /// An item of `base` with its row.
-pub(super) struct Item {
-    pub(super) loc: Loc,
-    pub(super) entry: Arc<Entry>,
-    pub(super) key: Option<RowKey>,
+pub struct Item<'a> {
+    /// Where it is.
+    pub loc: Loc,
+    /// What it is.
+    pub entry: &'a Arc<Entry>,
+    /// Its row, as far as known.
+    pub key: Option<RowKey>,
 }
 
 /// A table by number, for maps.
@@ -81,7 +129,7 @@ pub(super) fn row_of(section: Section, id: i64) -> (Table, i64) {
     (table, id)
 }
 
-impl Item {
+impl Item<'_> {
     /// Its row.
     pub(super) fn row(&self) -> Option<(Table, i64)> {
         Some(row_of(self.entry.section, self.key?.id))
@@ -92,40 +140,36 @@ impl Item {
 pub(super) struct Refresh<'a> {
     pub(super) rows: Vec<Row>,
     /// Items of `base`, in text order.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<Item<'a>>,
+    /// Number of rows and items of `base` that are equal and not among these.
+    pub(super) rest: Option<usize>,
     /// Row -> item that it is.
     pub(super) of_row: Vec<Option<usize>>,
     /// Item -> row.
     pub(super) of_item: Vec<Option<usize>>,
+    pub(super) base: &'a MissionsState,
     pub(super) last: &'a MissionsState,
-    same: bool,
-    state: MissionsState,
-    batch: Batch,
-    overlaps: Vec<Overlap>,
-    tally: Tally,
+    /// The two have the same entries at the same places.
+    pub(super) same: bool,
+    pub(super) state: MissionsState,
+    pub(super) batch: Batch,
+    pub(super) overlaps: Vec<Overlap>,
+    pub(super) tally: Tally,
     /// Row -> identity in the next version.
     pub(super) ids: Vec<Option<Ident>>,
     pub(super) known: Given,
     pub(super) given: Given,
-    now: Stamp,
+    pub(super) now: Stamp,
 }
 
 impl<'a> Refresh<'a> {
     pub(super) fn new(
         rows: Vec<Row>,
-        base: &MissionsState,
+        items: Vec<Item<'a>>,
+        base: &'a MissionsState,
         last: &'a MissionsState,
         now: Stamp,
     ) -> Refresh<'a> {
-        let items: Vec<Item> = base
-            .located()
-            .filter(|(_, e)| e.is_item())
-            .map(|(loc, e)| Item {
-                loc,
-                entry: e.clone(),
-                key: base.slots[loc.slot].row(loc.index),
-            })
-            .collect();
         let mut state = last.clone();
         state.next_no = state.next_no.max(base.next_no);
         state.next_line = state.next_line.max(base.next_line);
@@ -135,7 +179,9 @@ impl<'a> Refresh<'a> {
             ids: vec![None; rows.len()],
             rows,
             items,
+            rest: None,
             same: base.same_text(last),
+            base,
             last,
             state,
             batch: Batch::default(),
@@ -150,7 +196,7 @@ impl<'a> Refresh<'a> {
     pub(super) fn pair(&mut self, row: usize, item: usize) {
         self.of_row[row] = Some(item);
         self.of_item[item] = Some(row);
-        self.ids[row] = Some(ident(&self.items[item].entry));
+        self.ids[row] = Some(ident(self.items[item].entry));
     }
 
     /// All rows are as they were left, ids and sequences included.
@@ -178,15 +224,38 @@ impl<'a> Refresh<'a> {
         true
     }
 
-    /// Where an item of `base` is in `last`.
-    fn places(&self) -> Numbers<Ident, Loc> {
+    /// Every row is an item, every item a row, with the same columns, in the same order: only
+    /// ids and sequences may be others.
+    fn as_before(&self) -> bool {
+        let mut above: Option<(Section, Loc)> = None;
+        self.of_item.iter().all(Option::is_some)
+            && self.rows.iter().zip(&self.of_row).all(|(row, item)| {
+                let Some(item) = item.map(|i| &self.items[i]) else { return false };
+                let here = (row.section, item.loc);
+                // Finished ones keep the order of the text.
+                let finished = matches!(row.section, Section::Done | Section::Failed);
+                let in_order = finished || above.is_none_or(|above| above < here);
+                above = Some(here);
+                in_order
+                    && item.entry.section == row.section
+                    && same_columns(&item.entry.kind, &row.kind)
+            })
+    }
+
+    /// Where items of `base` are in `last`.
+    fn places(&self) -> Places {
+        if self.same {
+            return Places(None);
+        }
         let mut places = with_room(self.items.len());
         let items = self.last.located().filter(|(_, e)| e.is_item());
         places.extend(items.map(|(l, e)| (ident(e), l)));
-        places
+        Places(Some(places))
     }
 
-    pub(super) fn carry_over(&mut self) {
+    /// Carries what is different over. `false`: rows that were not looked at would have to move.
+    #[must_use]
+    pub(super) fn carry_over(&mut self) -> bool {
         let places = self.places();
         for i in 0..self.items.len() {
             if self.of_item[i].is_none() {
@@ -194,15 +263,18 @@ impl<'a> Refresh<'a> {
             }
         }
         for section in Section::WITH_ROWS {
-            self.section(section, &places);
+            if !self.section(section, &places) {
+                return false;
+            }
         }
         space(&mut self.state, &mut self.batch);
+        true
     }
 
-    fn vanished(&mut self, item: usize, places: &Numbers<Ident, Loc>) {
+    fn vanished(&mut self, item: usize, places: &Places) {
         let old = self.items[item].entry.clone();
-        let Some(loc) = places.get(&ident(&old)) else { return };
-        let Some(ours) = self.last.at(*loc) else { return };
+        let Some(loc) = places.of(&self.items[item]) else { return };
+        let Some(ours) = self.last.at(loc) else { return };
         if !old.same_row(ours) {
             self.overlaps.push(Overlap {
                 what: old.name(),
@@ -212,7 +284,7 @@ impl<'a> Refresh<'a> {
             return;
         }
         self.tally.count(Some(&old), None);
-        self.batch.set.insert(*loc, None);
+        self.batch.set.insert(loc, None);
         let gone = Vanished { at: self.now, entry: old };
         let mut all: Vec<Vanished> = self.state.vanished.to_vec();
         all.push(gone);
@@ -220,16 +292,26 @@ impl<'a> Refresh<'a> {
     }
 
     /// Rows of one section in the order in which they are shown: those that keep their order
-    /// stay, all others go behind the row before them.
-    fn section(&mut self, section: Section, places: &Numbers<Ident, Loc>) {
+    /// stay, all others go behind the row before them. `false`: as in [`Self::carry_over`].
+    fn section(&mut self, section: Section, places: &Places) -> bool {
         let from = self.rows.partition_point(|r| r.section < section);
         let to = self.rows.partition_point(|r| r.section <= section);
-        let stable = self.stable(from..to, section);
+        if from == to {
+            return true;
+        }
+        let Some(Order { shown, stable }) = self.order(from..to, section) else { return false };
         let mut place: Option<Loc> = None;
-        for r in from..to {
+        for shown in shown {
+            let r = match shown {
+                Shown::Row(r) => r,
+                Shown::Rest(loc) => {
+                    place = Some(Loc { index: loc.index + 1, ..loc });
+                    continue;
+                }
+            };
             let item = self.of_row[r];
             let ours = item
-                .and_then(|i| places.get(&ident(&self.items[i].entry)).copied())
+                .and_then(|i| places.of(&self.items[i]))
                 .and_then(|loc| Some((loc, self.last.at(loc)?.clone())));
             match (item, ours) {
                 (Some(i), Some((loc, ours))) => {
@@ -283,26 +365,7 @@ impl<'a> Refresh<'a> {
                 }
             }
         }
-    }
-
-    /// For each row of this range, whether it is one of those whose order among each other is that
-    /// of the text.
-    fn stable(&self, range: std::ops::Range<usize>, section: Section) -> Vec<bool> {
-        let mut stable = vec![false; range.len()];
-        let from = range.start;
-        let here: Vec<(usize, Loc)> = range
-            .filter_map(|r| {
-                let item = &self.items[self.of_row[r]?];
-                (item.entry.section == section).then_some((r, item.loc))
-            })
-            .collect();
-        if matches!(section, Section::Done | Section::Failed) {
-            here.into_iter().for_each(|(r, _)| stable[r - from] = true);
-            return stable;
-        }
-        let order: Vec<Loc> = here.iter().map(|(_, l)| *l).collect();
-        longest_increasing(&order).into_iter().for_each(|i| stable[here[i].0 - from] = true);
-        stable
+        true
     }
 
     fn put(&mut self, place: &mut Option<Loc>, section: Section, entry: Arc<Entry>) {
@@ -314,180 +377,20 @@ impl<'a> Refresh<'a> {
         *place = Some(at);
         self.batch.insert_item(at, entry, in_force);
     }
+}
 
-    /// The entry of a row that is none of ours.
-    fn fresh(&mut self, r: usize) -> Entry {
-        let (table, id) = (self.rows[r].section.table(), self.rows[r].key.id);
-        let entry = match self.known.get(&(table, id)) {
-            Some(&id) => {
-                let row = self.rows[r].clone();
-                let next = match row.kind {
-                    Kind::Mission(_) => &mut self.state.next_no,
-                    _ => &mut self.state.next_line,
-                };
-                *next = (*next).max(id + 1);
-                render::entry(id, row.kind, row.section, self.state.eol(), None)
-            }
-            None => self.back_or_new(r),
-        };
-        self.given.insert((table, id), entry.id);
-        entry
-    }
+/// Where items of `base` are in `last`; nothing: where they are in `base`.
+struct Places(Option<Numbers<Ident, Loc>>);
 
-    /// One that vanished lately, or a new one.
-    fn back_or_new(&mut self, r: usize) -> Entry {
-        let row = self.rows[r].clone();
-        let now = self.now;
-        let text = key_text(&row.kind).into_owned();
-        let back = self.state.vanished.iter().position(|v| {
-            now.0.saturating_sub(v.at.0) <= COMES_BACK
-                && v.entry.section == row.section
-                && key_text(&v.entry.kind) == text
-        });
-        let eol = self.state.eol();
-        if let Some(n) = back {
-            let mut all = self.state.vanished.to_vec();
-            let v = all.remove(n);
-            self.state.vanished = all.into();
-            if same_columns(&v.entry.kind, &row.kind) {
-                return (*v.entry).clone();
-            }
-            let kind = carried(&row.kind, &v.entry.kind);
-            return render::entry(v.entry.id, kind, row.section, eol, Some(&v.entry.raw));
+impl Places {
+    fn of(&self, item: &Item<'_>) -> Option<Loc> {
+        match &self.0 {
+            Some(places) => places.get(&ident(item.entry)).copied(),
+            None => Some(item.loc),
         }
-        let id = self.state.fresh_id(&row.kind);
-        render::entry(id, row.kind, row.section, eol, None)
-    }
-
-    /// `ours` with what the row changed since `base`; `None` when nothing.
-    fn renewed(&mut self, i: usize, r: usize, ours: &Entry, to: Section) -> Option<Arc<Entry>> {
-        let same = same_columns(&self.items[i].entry.kind, &self.rows[r].kind);
-        if same && to == ours.section {
-            return None;
-        }
-        let old = self.items[i].entry.clone();
-        let row = self.rows[r].kind.clone();
-        let (mut kind, mut shown) = (ours.kind.clone(), to != ours.section);
-        match (&mut kind, &old.kind, &row) {
-            (Kind::Mission(m), Kind::Mission(o), Kind::Mission(t)) => {
-                let name = ours.name();
-                let mut met = Vec::new();
-                if clean(&t.text) != clean(&o.text) {
-                    if clean(&m.text) != clean(&o.text) && clean(&m.text) != clean(&t.text) {
-                        met.push(("text", m.text.clone(), t.text.clone()));
-                    }
-                    m.text.clone_from(&t.text);
-                    let said = |c: &String| m.text.ends_with(&format!("[{c}]"));
-                    if m.times.cause.as_ref().is_some_and(said) {
-                        // Their clean-up has made text of it.
-                        m.times.cause = None;
-                    }
-                    shown = true;
-                }
-                let columns = [
-                    ("queued", &mut m.times.queued, &o.times.queued, &t.times.queued),
-                    ("started", &mut m.times.started, &o.times.started, &t.times.started),
-                    ("completed", &mut m.times.completed, &o.times.completed, &t.times.completed),
-                ];
-                for (what, m, o, t) in columns {
-                    if t != o {
-                        if m != o && m != t {
-                            let said = |x: &Option<String>| x.clone().unwrap_or_default();
-                            met.push((what, said(m), said(t)));
-                        }
-                        m.clone_from(t);
-                        shown = true;
-                    }
-                }
-                if t.project != o.project {
-                    m.project.clone_from(&t.project);
-                }
-                if t.complexity != o.complexity {
-                    m.complexity.clone_from(&t.complexity);
-                }
-                if t.recoveries != o.recoveries {
-                    m.recoveries = t.recoveries;
-                }
-                if to != Section::Failed {
-                    m.times.cause = None;
-                }
-                self.overlaps.extend(met.into_iter().map(|(what, earlier, later)| Overlap {
-                    what: format!("{name} {what}"),
-                    earlier,
-                    later,
-                }));
-            }
-            (k, _, t) => {
-                *k = t.clone();
-                shown = true;
-            }
-        }
-        if !shown {
-            let mut e = ours.clone();
-            e.kind = kind;
-            return Some(Arc::new(e));
-        }
-        let eol = self.state.eol();
-        Some(Arc::new(render::entry(ours.id, kind, to, eol, Some(&ours.raw))))
-    }
-
-    pub(super) fn finish(self, last: &MissionsState) -> Outcome {
-        let Refresh { rows, batch, mut state, overlaps, tally, ids, now, same, given, .. } = self;
-        let touched = !batch.is_empty();
-        state.vanished = state
-            .vanished
-            .iter()
-            .filter(|v| now.0.saturating_sub(v.at.0) <= COMES_BACK)
-            .cloned()
-            .collect();
-        let mut next = batch.apply(&state);
-        if touched && !super::readback::reads_back(&next, last) {
-            next = super::apart::stand_alone(&next);
-        }
-        let mut keys: Numbers<Ident, RowKey> = with_room(rows.len());
-        keys.extend(ids.iter().zip(&rows).filter_map(|(id, row)| Some(((*id)?, row.key))));
-        let slots: Vec<Slot> = next
-            .slots
-            .iter()
-            .map(|s| {
-                let mut any = false;
-                let book: Vec<Option<RowKey>> = s
-                    .core
-                    .entries
-                    .iter()
-                    .map(|e| {
-                        let key = keys.get(&ident(e)).copied().filter(|_| e.is_item());
-                        any |= e.is_item() && key.is_none();
-                        key
-                    })
-                    .collect();
-                // Rows that wait (R9) leave the bookkeeping of their chunk open.
-                let open = any && !same;
-                let kept = s.rows.as_ref().filter(|r| r.keys == book).cloned();
-                Slot {
-                    core: s.core.clone(),
-                    rows: if open { None } else { kept.or(Some(RowBook::new(&s.core, book))) },
-                }
-            })
-            .collect();
-        next.slots = slots.into();
-        let changed = touched && !next.same_text(last);
-        Outcome { next, changed, overlaps, tally, given }
     }
 }
 
 fn name_of(section: Section) -> String {
     section.header().trim_start_matches("## ").to_owned()
-}
-
-/// The row's columns with what only we know.
-fn carried(row: &Kind, ours: &Kind) -> Kind {
-    match (row, ours) {
-        (Kind::Mission(r), Kind::Mission(o)) => {
-            let mut m = r.clone();
-            m.times.cause.clone_from(&o.times.cause);
-            Kind::Mission(m)
-        }
-        (r, _) => r.clone(),
-    }
 }

@@ -24,6 +24,7 @@ impl Refresh<'_> {
         self.by_id(|row, it| {
             row.section == it.entry.section && key_text(&row.kind) == key_text(&it.entry.kind)
         });
+        self.in_order();
         let mut groups: HashMap<(Section, String), VecDeque<usize>> = HashMap::new();
         for (i, it) in self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none()) {
             let key = (it.entry.section, key_text(&it.entry.kind).into_owned());
@@ -50,9 +51,34 @@ impl Refresh<'_> {
         self.moved_with_a_tag();
     }
 
+    /// Equal texts of a state are paired in their order. So are, without asking where else each
+    /// text stands, those at the beginning of each state that stand there on both sides.
+    fn in_order(&mut self) {
+        let mut rows = (0..self.rows.len()).filter(|r| self.of_row[*r].is_none()).peekable();
+        let mut pairs = Vec::new();
+        let mut sections = Section::WITH_ROWS;
+        sections.sort_unstable();
+        for section in sections {
+            while rows.next_if(|r| self.rows[*r].section < section).is_some() {}
+            let open =
+                |i: &usize| self.of_item[*i].is_none() && self.items[*i].entry.section == section;
+            for i in (0..self.items.len()).filter(open) {
+                let text = key_text(&self.items[i].entry.kind);
+                let next = |r: &usize| {
+                    self.rows[*r].section == section && key_text(&self.rows[*r].kind) == text
+                };
+                let Some(r) = rows.next_if(next) else { break };
+                pairs.push((r, i));
+            }
+        }
+        for (r, i) in pairs {
+            self.pair(r, i);
+        }
+    }
+
     /// By identity, for rows that are the items of a version: `ids` are theirs.
     pub(super) fn pair_by_identity(&mut self, ids: &[Ident]) {
-        let items = self.items.iter().enumerate().map(|(i, it)| (ident(&it.entry), i));
+        let items = self.items.iter().enumerate().map(|(i, it)| (ident(it.entry), i));
         let items: HashMap<Ident, usize> = items.collect();
         for (row, id) in ids.iter().enumerate() {
             if let Some(&item) = items.get(id) {
@@ -64,7 +90,7 @@ impl Refresh<'_> {
     /// Rows that are none of `base` and that the program which put them has read in the mount,
     /// where they wait for it to let go of `missions.lock`.
     pub(super) fn match_waiting(&mut self, read: &MissionsState) {
-        let ours: HashSet<Ident> = self.items.iter().map(|i| ident(&i.entry)).collect();
+        let ours: HashSet<Ident> = self.items.iter().map(|i| ident(i.entry)).collect();
         let last: HashSet<Ident> = self.last.entries().map(|e| ident(e)).collect();
         let mut waiting: HashMap<(Section, String), VecDeque<Ident>> = HashMap::new();
         for e in read.entries().filter(|e| e.is_item()) {
@@ -112,7 +138,7 @@ impl Refresh<'_> {
     }
 
     /// Pairs leftovers of the same table and row id when `want` holds.
-    fn by_id(&mut self, want: impl Fn(&Row, &Item) -> bool) {
+    fn by_id(&mut self, want: impl Fn(&Row, &Item<'_>) -> bool) {
         let left = self.of_item.iter().filter(|i| i.is_none()).count();
         let mut by_id: Numbers<(Table, i64), usize> = with_room(left);
         let items = self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none());
@@ -159,7 +185,7 @@ impl Refresh<'_> {
     /// The matched rows say whether ids mean anything: after a replace-all most are others.
     fn rewritten(&self) -> bool {
         let matched = self.of_row.iter().enumerate().filter_map(|(r, i)| Some((r, (*i)?)));
-        let (mut same, mut other) = (0usize, 0usize);
+        let (mut same, mut other) = (self.rest.unwrap_or(0), 0usize);
         for (r, i) in matched {
             match self.items[i].key {
                 Some(k) if k.id == self.rows[r].key.id => same += 1,

@@ -1,15 +1,20 @@
 //! The rows in Kōan's schema (missions-format section 1). They are untrusted input: any type
 //! in any column is read as something that can be shown.
 
+use std::cmp::Ordering;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as SqlRow, params};
 
 use super::chunk::RowKey;
 use super::entry::{Ci, Idea, Kind, Mission, Section};
 use super::marker::Markers;
+use crate::store::leaves::Ids;
 
 const READ_MISSIONS: &str = "SELECT id, sequence, text, state, project, complexity, queued_at, \
      started_at, completed_at, recovery_count FROM missions";
+const READ_MISSIONS_OF: &str = "SELECT id, sequence, text, state, project, complexity, queued_at, \
+     started_at, completed_at, recovery_count FROM missions WHERE id BETWEEN ?1 AND ?2";
 const READ_CI: &str = "SELECT id, sequence, project, pr_url, branch, full_repo, queued, attempt, \
      max_attempts FROM ci_queue";
 const READ_IDEAS: &str = "SELECT id, sequence, text, project, added_at FROM ideas";
@@ -41,29 +46,64 @@ pub fn shared_with_koan(conn: &Connection) -> rusqlite::Result<bool> {
     q.exists([])
 }
 
+/// When it was finished.
+pub fn completed(kind: &Kind) -> Option<&str> {
+    match kind {
+        Kind::Mission(m) => m.times.completed.as_deref(),
+        _ => None,
+    }
+}
+
+/// The order of finished missions: the newest first.
+pub fn by_completion(a: (Option<&str>, RowKey), b: (Option<&str>, RowKey)) -> Ordering {
+    b.cmp(&a)
+}
+
 /// All rows by section, each section in the order in which it is shown.
 pub fn read(conn: &Connection) -> rusqlite::Result<Vec<Row>> {
+    let mut out = others(conn)?;
+    let mut q = conn.prepare_cached(READ_MISSIONS)?;
+    for row in q.query_map([], mission)? {
+        out.push(row?);
+    }
+    sort(&mut out);
+    Ok(out)
+}
+
+/// The same without the missions whose ids are in none of these ranges, which ascend.
+pub fn read_some(conn: &Connection, ids: &[Ids]) -> rusqlite::Result<Vec<Row>> {
+    let mut out = others(conn)?;
+    let mut q = conn.prepare_cached(READ_MISSIONS_OF)?;
+    for ids in ids {
+        for row in q.query_map([ids.start(), ids.end()], mission)? {
+            out.push(row?);
+        }
+    }
+    sort(&mut out);
+    Ok(out)
+}
+
+/// Rows that are no missions.
+fn others(conn: &Connection) -> rusqlite::Result<Vec<Row>> {
     let mut out = Vec::new();
-    for (sql, of) in [
-        (READ_CI, ci as fn(&SqlRow<'_>) -> rusqlite::Result<Row>),
-        (READ_IDEAS, idea),
-        (READ_MISSIONS, mission),
-    ] {
+    for (sql, of) in [(READ_CI, ci as fn(&SqlRow<'_>) -> rusqlite::Result<Row>), (READ_IDEAS, idea)]
+    {
         let mut q = conn.prepare_cached(sql)?;
         for row in q.query_map([], of)? {
             out.push(row?);
         }
     }
-    out.sort_by(|a, b| {
+    Ok(out)
+}
+
+fn sort(rows: &mut [Row]) {
+    rows.sort_by(|a, b| {
         let finished = matches!(a.section, Section::Done | Section::Failed);
-        a.section.cmp(&b.section).then_with(|| match (&a.kind, &b.kind) {
-            (Kind::Mission(x), Kind::Mission(y)) if finished => {
-                y.times.completed.cmp(&x.times.completed).then(b.key.cmp(&a.key))
-            }
-            _ => a.key.cmp(&b.key),
+        a.section.cmp(&b.section).then_with(|| match finished {
+            true => by_completion((completed(&a.kind), a.key), (completed(&b.kind), b.key)),
+            false => a.key.cmp(&b.key),
         })
     });
-    Ok(out)
 }
 
 fn text(row: &SqlRow<'_>, i: usize) -> rusqlite::Result<Option<String>> {

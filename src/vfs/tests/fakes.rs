@@ -446,7 +446,13 @@ impl Memory for FakeMemory {
         Ok(())
     }
     fn looks(&self) -> Result<Vec<KeptLook>, StoreError> {
-        Ok(self.looks.lock().clone())
+        let looks = self.looks.lock();
+        Ok(looks.iter().map(|look| KeptLook { text: None, ..look.clone() }).collect())
+    }
+    fn look(&self, doc: DocId, identity: &[u8]) -> Result<Option<KeptLook>, StoreError> {
+        let looks = self.looks.lock();
+        let it = looks.iter().find(|l| l.view.doc() == doc && l.identity == identity);
+        Ok(it.cloned())
     }
     fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Result<(), StoreError> {
         let mut looks = self.looks.lock();

@@ -210,6 +210,18 @@ fn an_addition_in_place_that_fails_half_way_is_taken_back() {
 }
 
 #[test]
+fn a_managed_file_that_cannot_be_looked_at_is_not_taken_for_a_plain_one() {
+    let scenario = scenarios::named("managed files");
+    let template = template(scenario);
+    let of_file = |call: &Call| call.path.ends_with("outbox.md") && call.kind == Kind::Ask;
+    let mut hits = 0;
+    while let Outcome::Hit = run_with(scenario, template.path(), hits, Fault::Once, Some(of_file)) {
+        hits += 1;
+    }
+    assert!(hits >= 10, "{hits}");
+}
+
+#[test]
 fn an_append_survives_every_fault() {
     every_call_fails("append");
 }
