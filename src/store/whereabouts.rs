@@ -113,7 +113,25 @@ impl Store {
     ///
     /// Errors: [`StoreError::Unusable`].
     pub fn in_place(&self) -> Result<(), StoreError> {
+        let answer = self.whereabouts.check();
+        if answer.is_ok() || !self.whereabouts.damaged.load(Ordering::Acquire) || !self.is_sound() {
+            return answer;
+        }
+        self.whereabouts.damaged.store(false, Ordering::Release);
         self.whereabouts.check()
+    }
+
+    /// Whether damage that was found was only a device that could not be read for once: SQLite
+    /// says the same of both. Reads every page, so it is for that case alone.
+    fn is_sound(&self) -> bool {
+        let answer = self.read(|c| {
+            let first = c.query_row("PRAGMA quick_check(1)", [], |r| r.get::<_, String>(0))?;
+            Ok(first == "ok")
+        });
+        let sound = answer.unwrap_or(false);
+        // Reading it to its end was no proof.
+        self.whereabouts.damaged.store(!sound, Ordering::Release);
+        sound
     }
 
     /// What is in a WAL that was removed would be lost with this process: brings it into the
@@ -191,14 +209,32 @@ mod tests {
 
     #[test]
     fn damage_that_was_found_stops_commits_until_none_is_found() {
-        let (_dir, store) = store();
+        let (dir, store) = store();
         let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
         let damage = rusqlite::Error::SqliteFailure(corrupt, None);
-        store.whereabouts.looked::<()>(&Err(StoreError::Sqlite(damage)));
+        let found = Err(StoreError::Sqlite(damage));
+        store.whereabouts.looked::<()>(&found);
+        // For once, nothing could be read: it is looked at again.
+        store.gate(|_| Ok(())).unwrap();
+        store
+            .gate(|c| Ok(c.execute_batch("CREATE TABLE t (x); INSERT INTO t VALUES (1)")?))
+            .unwrap();
+        store.read(|c| Ok(c.query_row("PRAGMA wal_checkpoint", [], |_| Ok(()))?)).ok();
+        drop(store);
+        let path = dir.path().join("missions.db");
+        let store = Store::open(dir.path(), Options::default()).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0xa5);
+        std::os::unix::fs::FileExt::write_all_at(
+            &std::fs::File::options().write(true).open(&path).unwrap(),
+            &bytes,
+            0,
+        )
+        .unwrap();
+        store.whereabouts.looked::<()>(&found);
         assert!(complaint(&store).contains("is damaged"));
         store.whereabouts.looked::<()>(&Err(StoreError::Busy));
         assert!(complaint(&store).contains("is damaged"));
-        store.whereabouts.looked(&Ok(()));
-        store.gate(|_| Ok(())).unwrap();
     }
 }
