@@ -14,6 +14,7 @@ mod actor;
 mod binary;
 pub mod budgets;
 pub mod calls;
+pub mod crashes;
 pub mod floor;
 mod instance;
 mod kernel;

@@ -59,6 +59,9 @@ impl Tree {
         let places = (self.place(from.parent, from.name), self.place(to.parent, to.name));
         self.owned_guard(who, from)?;
         self.owned_guard(who, to)?;
+        if let (Ruled(Fits::Unknown(e)), _) | (_, Ruled(Fits::Unknown(e))) = places {
+            return Err(Error::Os(e));
+        }
         match places {
             (Private, _) => Err(Error::NotFound),
             (Link(_) | OwnDir, _) | (_, Link(_) | OwnDir | Private) => Err(Error::NotPermitted),

@@ -33,6 +33,7 @@ impl Layer for Tree {
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, attr)) => Ok(self.file_entry(file, parent, name, &attr)),
             Place::Ruled(Fits::Free) => Err(Error::NotFound),
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;
                 // A directory's name is never a document's: most paths begin with one.
@@ -142,6 +143,7 @@ impl Layer for Tree {
             Place::OwnDir => Err(self.own_unlink(name)),
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, _)) => self.file_unlink(who, file),
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             Place::Ruled(Fits::Free | Fits::Other) | Place::Plain => {
                 self.owned_unlink(who, parent, name)
             }
@@ -223,6 +225,7 @@ impl Layer for Tree {
             Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {
                 self.file_create(who, parent, name, fits, mode, umask, flags)
             }
+            Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut created = self.owned_create(who, parent, name, mode, umask, flags)?;
                 if parent == ROOT || place != Place::Plain {

@@ -126,6 +126,13 @@ impl Journal {
         all.filter(|(_, e)| matches!(e, Event::Sync { .. })).map(|(n, _)| n + 1).collect()
     }
 
+    /// Where files get a name that another program may look for, likewise.
+    pub fn renames(&self) -> Vec<usize> {
+        let all = self.events.iter().enumerate();
+        let named = |e: &Event| matches!(e, Event::Rename { .. } | Event::Link { .. });
+        all.filter(|(_, e)| named(e)).map(|(n, _)| n + 1).collect()
+    }
+
     /// The event after the first `n` in words, for a report.
     pub fn describe(&self, n: usize) -> String {
         let Some(event) = self.events.get(n) else { return "the end".to_owned() };

@@ -6,6 +6,7 @@ mod commands;
 mod config;
 mod config_commands;
 mod crash;
+mod crashes;
 mod harness;
 mod history;
 mod hostile;

@@ -32,6 +32,8 @@ use self::numbers::Numbers;
 use super::layer::{Attr, Caller, Error, FileType, Node, Result};
 use super::ports::Memory;
 use super::tree::{ROOT, Tree};
+use rustix::io::Errno;
+
 use crate::documents::files::Rules;
 use crate::model::{DocId, FileId, View};
 use crate::store::StoreError;
@@ -93,6 +95,8 @@ pub(super) enum Fits {
     Free,
     /// Something else is there: a directory, a symlink, a file with two names, one too large.
     Other,
+    /// It cannot be told now. To take it for something else would save past its document.
+    Unknown(Errno),
 }
 
 impl Files {
@@ -255,6 +259,10 @@ impl Tree {
         }
         Some(match attr {
             Ok(attr) if self.manageable(&attr) => Fits::File(FileId::of(&path), attr),
+            Err(Error::Os(e @ (Errno::IO | Errno::NOMEM | Errno::MFILE | Errno::NFILE))) => {
+                log::error!("{path}: cannot be looked at: {e}");
+                Fits::Unknown(e)
+            }
             _ => Fits::Other,
         })
     }

@@ -174,7 +174,7 @@ fn every_call_fails(name: &str) {
             (command.run)(root.path()).unwrap();
             countdown.result().1
         });
-        let step = if exhaustive() { 1 } else { calls.div_ceil(20).max(1) };
+        let step = if exhaustive() { 1 } else { calls.div_ceil(8).max(1) };
         let runs = (0..calls).step_by(step).filter(|n| run(*n, fault).is_some()).count();
         assert!(runs > 1, "{name}: only {runs} calls");
         println!("{name}: {runs} faults ({fault:?})");
@@ -210,7 +210,8 @@ fn cut_off_at_every_step(name: &str) {
     });
     let mut dice = Dice::new(5);
     let len = journal.len();
-    let step = if exhaustive() { 1 } else { len.div_ceil(25).max(1) };
+    // A short one is tried at every step.
+    let step = if exhaustive() || len < 50 { 1 } else { len.div_ceil(10).max(1) };
     let losses = if exhaustive() { 4 } else { 1 };
     for n in (0..len).step_by(step).chain([len]) {
         for round in 0..=losses {
@@ -230,25 +231,62 @@ fn cut_off_at_every_step(name: &str) {
     println!("{name}: cut off at {len} steps");
 }
 
-macro_rules! commands {
-    ($($fault:ident $cut:ident: $name:literal,)*) => {$(
-        #[test]
-        fn $fault() {
-            every_call_fails($name);
-        }
-        #[test]
-        fn $cut() {
-            cut_off_at_every_step($name);
-        }
-    )*};
+#[test]
+fn an_init_survives_every_fault() {
+    every_call_fails("init");
 }
 
-commands! {
-    an_init_survives_every_fault an_init_survives_kills_and_power_loss: "init",
-    an_adopt_survives_every_fault an_adopt_survives_kills_and_power_loss: "adopt",
-    an_eject_survives_every_fault an_eject_survives_kills_and_power_loss: "eject",
-    an_export_survives_every_fault an_export_survives_kills_and_power_loss: "export",
-    mount_and_unmount_survive_every_fault mount_and_unmount_survive_kills_and_power_loss:
-        "mount and unmount",
-    a_lease_survives_every_fault a_lease_survives_kills_and_power_loss: "lease",
+#[test]
+fn an_init_survives_kills_and_power_loss() {
+    cut_off_at_every_step("init");
+}
+
+#[test]
+fn an_adopt_survives_every_fault() {
+    every_call_fails("adopt");
+}
+
+#[test]
+fn an_adopt_survives_kills_and_power_loss() {
+    cut_off_at_every_step("adopt");
+}
+
+#[test]
+fn an_eject_survives_every_fault() {
+    every_call_fails("eject");
+}
+
+#[test]
+fn an_eject_survives_kills_and_power_loss() {
+    cut_off_at_every_step("eject");
+}
+
+#[test]
+fn an_export_survives_every_fault() {
+    every_call_fails("export");
+}
+
+#[test]
+fn an_export_survives_kills_and_power_loss() {
+    cut_off_at_every_step("export");
+}
+
+#[test]
+fn mount_and_unmount_survive_every_fault() {
+    every_call_fails("mount and unmount");
+}
+
+#[test]
+fn mount_and_unmount_survive_kills_and_power_loss() {
+    cut_off_at_every_step("mount and unmount");
+}
+
+#[test]
+fn a_lease_survives_every_fault() {
+    every_call_fails("lease");
+}
+
+#[test]
+fn a_lease_survives_kills_and_power_loss() {
+    cut_off_at_every_step("lease");
 }
