@@ -332,6 +332,13 @@ impl Instance {
         signal(self.daemon(), libc::SIGKILL);
     }
 
+    /// The same of a daemon whose process id is known already; returns when it is gone.
+    #[track_caller]
+    pub fn shoot(&self, pid: i32) {
+        signal(pid, libc::SIGKILL);
+        eventually("end of the killed daemon", || (!alive(pid)).then_some(()));
+    }
+
     /// Sends the daemon a signal and waits until it is gone.
     #[track_caller]
     pub fn signal_daemon(&self, number: i32) {

@@ -54,7 +54,7 @@ impl Target {
             return Ok(Some(Target::mounted(mount)));
         }
         for dir in real.ancestors() {
-            if daemon::is_store(dir) {
+            if daemon::is_marked(dir) || daemon::is_store(dir) {
                 return Ok(Some(Target::of_store(dir).map_err(failed)?));
             }
             // An adopted directory that is not mounted: empty, its store beside it.

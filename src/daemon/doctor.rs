@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::journal::Journal;
 use super::mounts::{self, Liveness};
-use super::{lock, names};
+use super::{instance, lock, names};
 use crate::store::{Options, Store};
 
 /// How a check ended.
@@ -244,6 +244,11 @@ fn holder(store: &Path) -> Option<Finding> {
 
 fn space(store: &Path) -> Finding {
     let what = "space";
+    if let Err(e) = writable(store) {
+        let todo = "saves fail and nothing is lost: look at its file system (`dmesg`, `fsck`), \
+                    then mount that and the instance again";
+        return Finding::bad(what, format!("nothing can be written: {e}"), todo);
+    }
     let free = match rustix::fs::statvfs(store) {
         Ok(fs) => fs.f_bavail.saturating_mul(fs.f_frsize),
         Err(e) => return Finding::bad(what, e.to_string(), "can the store be read?"),
@@ -262,9 +267,32 @@ fn space(store: &Path) -> Finding {
     }
 }
 
+/// Whether a file could be made there. None is: it would have no name.
+fn writable(store: &Path) -> std::io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match rustix::fs::open(store, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(_) => Ok(()),
+        // Not every file system can do that.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR) => {
+            Ok(rustix::fs::access(store, rustix::fs::Access::WRITE_OK)?)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
 fn database(store: &Path) -> Vec<Finding> {
     let what = "database";
     let path = store.join(names::DATABASE);
+    if instance::is_marked(store) && !instance::is_store(store) {
+        let todo = format!(
+            "bring it back from a backup, or move it away: `instancefs init {}` then makes a new \
+             one of the documents as they lie there",
+            store.display()
+        );
+        let found = format!("{}: {}", path.display(), instance::NO_DATABASE);
+        return vec![Finding::bad(what, found, todo)];
+    }
     let options = Options { read_only: true, ..Options::default() };
     let opened = match Store::open(store, options) {
         Ok(opened) => opened,

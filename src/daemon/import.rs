@@ -107,7 +107,14 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
     if let Some(from) = &from {
         config_pair(from)?;
     }
-    let store = prepare(store, &journal)?;
+    let store = match &from {
+        None if has_lost_its_database(store) => {
+            put_aside_remains(store)?;
+            journal.write(store)?;
+            store.canonicalize().map_err(io(store, "cannot read"))?
+        }
+        _ => prepare(store, &journal)?,
+    };
     let lock = lock::StoreLock::take(&store)?;
     let mut copied = Copied::default();
     if let Some(from) = &from {
@@ -132,6 +139,28 @@ pub fn init(store: &Path, from: Option<&Path>) -> Result<Option<Imported>> {
     Journal::done(&store)?;
     drop(lock);
     Ok(Some(imported))
+}
+
+/// A store whose database is gone: `init` makes a new one of the documents that lie there.
+fn has_lost_its_database(store: &Path) -> bool {
+    let gone = std::fs::symlink_metadata(store.join(DB_NAME))
+        .is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound);
+    gone && instance::is_marked(store)
+}
+
+/// A new database must not take in what belonged to the one that is gone.
+fn put_aside_remains(store: &Path) -> Result<()> {
+    for end in ["wal", "shm"] {
+        let from = store.join(format!("{DB_NAME}-{end}"));
+        let to = store.join(format!("{DB_NAME}.lost-{end}"));
+        match std::fs::rename(&from, to) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(io(&from, "cannot put aside")(e));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Makes a store of a directory as it stands. The caller holds the lock and has written the

@@ -98,6 +98,14 @@ pub fn is_store(dir: &Path) -> bool {
     Store::open(dir, options).is_ok_and(|store| !store.bare())
 }
 
+/// Whether a directory says of itself that it is a store, whatever has become of its database.
+pub fn is_marked(dir: &Path) -> bool {
+    matches!(Marker::read(dir), Ok(Some(_)))
+}
+
+/// What is wrong with a store whose database is gone, empty or something else.
+pub const NO_DATABASE: &str = "the store's database is gone or is none any more";
+
 /// Fails with a reason when a directory is no store.
 pub fn expect_store(dir: &Path) -> Result<()> {
     let reason = if !dir.exists() {
@@ -106,6 +114,9 @@ pub fn expect_store(dir: &Path) -> Result<()> {
         "not a directory"
     } else if is_store(dir) {
         return Ok(());
+    } else if is_marked(dir) {
+        let path = dir.join(names::DATABASE);
+        return Err(DaemonError::InTheWay { path, reason: NO_DATABASE.to_owned() });
     } else {
         "not a store of instancefs"
     };

@@ -33,6 +33,8 @@ pub struct Holder {
 pub struct StoreLock {
     file: File,
     store: PathBuf,
+    /// Device and inode number of the store.
+    dir: Option<(u64, u64)>,
 }
 
 impl StoreLock {
@@ -50,7 +52,7 @@ impl StoreLock {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 // `eject` removes the file: a lock on a file without a name protects nothing.
                 Ok(()) if same_file(&file, &path) => {
-                    let mut lock = StoreLock { file, store: store.to_owned() };
+                    let mut lock = StoreLock { file, store: store.to_owned(), dir: id(store) };
                     lock.announce("being changed", None)?;
                     return Ok(lock);
                 }
@@ -82,6 +84,12 @@ impl StoreLock {
             .and_then(|()| self.file.seek(SeekFrom::Start(0)))
             .and_then(|_| self.file.write_all(&line))
             .map_err(io(&path, "cannot write"))
+    }
+
+    /// Whether the store that it is for still has its name. Nothing may be written by a path that
+    /// leads elsewhere by now.
+    pub fn is_in_place(&self) -> bool {
+        self.dir.is_some() && self.dir == id(&self.store)
     }
 
     /// The store it is for.
@@ -147,6 +155,10 @@ fn open(path: &Path) -> Result<File> {
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .map_err(io(path, "cannot open"))
+}
+
+fn id(path: &Path) -> Option<(u64, u64)> {
+    std::fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
 fn same_file(file: &File, path: &Path) -> bool {

@@ -24,6 +24,7 @@ pub mod names;
 mod outside;
 mod owners;
 mod ports;
+mod probe;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 pub mod ready;
@@ -41,4 +42,4 @@ pub mod whole;
 pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};
-pub use instance::{Instance, is_store};
+pub use instance::{Instance, is_marked, is_store};

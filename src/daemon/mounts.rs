@@ -1,13 +1,13 @@
 //! Which file systems of ours are mounted, from `/proc/self/mountinfo`. Nothing here touches
-//! a mount itself, except [`probe`], which cannot hang its caller.
+//! a mount itself, except [`probe()`], which cannot hang its caller.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::io::Errno;
 
+use super::probe;
 use crate::fuse::FSTYPE;
 use crate::vfs::mountinfo::{self, MountInfo};
 
@@ -58,23 +58,14 @@ pub fn of_store(store: &Path) -> io::Result<Vec<OurMount>> {
     Ok(ours()?.into_iter().filter(|m| m.store == store).collect())
 }
 
-/// Asks a mount for its `statfs`, which no cache answers, in a thread of its own: a stopped
-/// daemon would keep the caller waiting for good.
+/// Asks a mount for its `statfs`, which no cache answers, in a process of its own: see [`probe`].
 pub fn probe(mountpoint: &Path, patience: Duration) -> Liveness {
-    let (tell, told) = mpsc::channel();
-    let path = mountpoint.to_owned();
-    let asker = std::thread::Builder::new().name("probe".into()).spawn(move || {
-        let _ = tell.send(rustix::fs::statfs(&path).map(drop));
-    });
-    if asker.is_err() {
-        return Liveness::Silent;
-    }
-    match told.recv_timeout(patience) {
-        Ok(Ok(())) => Liveness::Alive,
-        Ok(Err(Errno::NOTCONN | Errno::CONNABORTED)) => Liveness::Dead,
+    match probe::statfs(mountpoint, patience) {
+        Ok(Some(Ok(()))) => Liveness::Alive,
+        Ok(Some(Err(Errno::NOTCONN | Errno::CONNABORTED))) => Liveness::Dead,
         // Somebody else's mount may not be looked at, but it answers.
-        Ok(Err(_)) => Liveness::Alive,
-        Err(_) => Liveness::Silent,
+        Ok(Some(Err(_))) => Liveness::Alive,
+        Ok(None) | Err(_) => Liveness::Silent,
     }
 }
 

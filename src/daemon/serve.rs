@@ -18,6 +18,7 @@ use super::mounted::Mounted;
 use super::ready::{Outcome, Ready};
 use super::service::Service;
 use super::status::Running;
+use super::writeout::Untouched;
 use super::{config, history, journal, leave, logging, memory, mounts, names, scratch, writeout};
 use crate::documents::live::Live;
 use crate::fuse::MountError;
@@ -140,6 +141,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
         notes.push(taken.to_string());
     }
     writeout::write_out(&instance)?;
+    let untouched = writeout::Untouched::now(&settings.store);
     let running = Running {
         pid: std::process::id(),
         since,
@@ -171,7 +173,7 @@ pub fn run(settings: &Settings, ready: &mut Ready) -> Result<()> {
 
     let peer = serve_until_end(&wait, &mounted);
     service.stopping();
-    let warnings = end(instance, &settings.mountpoint, mounted, background);
+    let warnings = end(instance, &settings.mountpoint, mounted, background, &lock, &untouched);
     log::info!("ended");
     if let Some(mut peer) = peer {
         peer.answer(&Answer::Left { warnings });
@@ -220,6 +222,8 @@ fn end(
     mountpoint: &Path,
     mounted: Arc<Mounted>,
     background: Background,
+    lock: &StoreLock,
+    untouched: &Untouched,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     mounted.leave();
@@ -228,6 +232,11 @@ fn end(
     // When the kernel ended the connection, the mount point is still in the tree.
     if let Err(e) = leave::detach_dead(mountpoint) {
         log::warn!("{e}");
+    }
+    if !lock.is_in_place() {
+        let reason = "another directory has the store's name now, nothing is written out";
+        log::error!("{}: {reason}", instance.dir.display());
+        return vec![reason.to_owned()];
     }
     if !settle_rows(&instance.live) {
         warnings.push(
@@ -243,6 +252,7 @@ fn end(
     }
     if let Err(e) = writeout::write_out(&instance) {
         warnings.push(format!("not everything was written out: {e}"));
+        warnings.extend(writeout::rescue(&instance, untouched));
     }
     if let Err(e) = instance.documents.managed.settle() {
         log::warn!("managed files: {e}");

@@ -95,7 +95,8 @@ impl Like {
         if let Some((uid, gid)) = self.owner {
             let _ = std::os::unix::fs::fchown(file, Some(uid), Some(gid));
         }
-        rustix::fs::fchmod(file, rustix::fs::Mode::from_raw_mode(self.mode & 0o7777))?;
+        // A text that others have saved must not run as its owner.
+        rustix::fs::fchmod(file, rustix::fs::Mode::from_raw_mode(self.mode & 0o1777))?;
         if let Some(mtime) = self.mtime {
             let (seconds, nanos) = mtime.parts();
             let at = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) as _ };

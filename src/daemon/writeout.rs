@@ -227,6 +227,55 @@ pub(super) fn read_plain(dir: &Path, view: View) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
+/// What the plain files were when they were last known to say what the documents say.
+#[derive(Debug, Default)]
+pub struct Untouched(HashMap<View, Option<Stat>>);
+
+/// Inode number, size and modification time.
+type Stat = (u64, u64, i64, i64);
+
+impl Untouched {
+    /// As they are now, after [`write_out`].
+    pub fn now(dir: &Path) -> Untouched {
+        Untouched(View::ALL.into_iter().map(|view| (view, stat(dir, view))).collect())
+    }
+}
+
+fn stat(dir: &Path, view: View) -> Option<Stat> {
+    let meta = std::fs::symlink_metadata(dir.join(view.name())).ok()?;
+    Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
+}
+
+/// Writes out what is in memory when the database cannot be asked any more: over the plain file if
+/// nobody has touched that, else beside it. What was done, one line each.
+pub fn rescue(instance: &Instance, untouched: &Untouched) -> Vec<String> {
+    let mut done = Vec::new();
+    for view in View::ALL {
+        let version = instance.live.cached(view.doc());
+        let Some(content) = version.view(view) else { continue };
+        let path = instance.dir.join(view.name());
+        let bytes = content.to_vec();
+        let on_disk = read_plain(&instance.dir, view);
+        let shown_once = view.doc().views().all(|v| stat(&instance.dir, v).is_none());
+        let same = matches!(&on_disk, Ok(Some(there)) if *there == bytes);
+        // Neither what nobody ever saved nor the other view of a config needs a file.
+        if same || (stat(&instance.dir, view).is_none() && (version.rev.0 == 0 || !shown_once)) {
+            continue;
+        }
+        let ours = untouched.0.get(&view) == Some(&stat(&instance.dir, view));
+        let name = match ours {
+            true => view.name().to_owned(),
+            false => format!("{}.unsaved-{}", view.name(), std::process::id()),
+        };
+        let like = like(&path, &version, None);
+        done.push(match write_whole(&instance.dir, &name, &bytes, like) {
+            Ok(()) => format!("{}: written out from memory to {name}", view.name()),
+            Err(e) => format!("{}: not written out: {e}", view.name()),
+        });
+    }
+    done
+}
+
 /// Keeps a refused text beside the document, reason on top; the name of the file.
 fn keep_refused(
     instance: &Instance,

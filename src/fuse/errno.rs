@@ -47,6 +47,7 @@ fn of_refusal(reason: Reason) -> Errno {
 fn of_store(error: &StoreError) -> Errno {
     match error {
         StoreError::Full => Errno::ENOSPC,
+        StoreError::Quota => Errno::EDQUOT,
         StoreError::Busy
         | StoreError::Newer { .. }
         | StoreError::Unusable { .. }
@@ -130,6 +131,7 @@ mod tests {
             (refused(Reason::TooBig), libc::EFBIG),
             (Error::Store(StoreError::Busy), libc::EIO),
             (Error::Store(StoreError::Full), libc::ENOSPC),
+            (Error::Store(StoreError::Quota), libc::EDQUOT),
             (Error::Store(StoreError::Newer { path: path(), found: 9, known: 1 }), libc::EIO),
             (Error::Store(StoreError::Unusable { path: path(), reason: reason() }), libc::EIO),
             (Error::Store(StoreError::History { doc: "x", rev: 1, reason: reason() }), libc::EIO),

@@ -3,11 +3,13 @@
 mod actor;
 mod files;
 mod refusal;
+mod text;
 mod time;
 
 pub use actor::{Actor, Via, proc_text, session_of};
 pub use files::{FileId, FileKind};
 pub use refusal::{Overlap, Reason, Refusal};
+pub use text::shown;
 pub use time::{Clock, Stamp, SystemClock};
 
 /// A revision number: one committed change of any document. Numbers grow by commit order

@@ -15,6 +15,12 @@ impl Stamp {
         Stamp(seconds.saturating_mul(1_000_000_000).saturating_add(i64::from(nanos)))
     }
 
+    /// Whether more than `nanos` have passed since `last`. A clock that was set back says so too:
+    /// what waits must not wait for the clock to come there again.
+    pub fn due(self, last: Stamp, nanos: i64) -> bool {
+        !(0..nanos).contains(&self.0.saturating_sub(last.0))
+    }
+
     /// Local time to the minute, `YYYY-MM-DDTHH:MM`, as the rows of missions have it.
     pub fn local_minute(self) -> String {
         self.zoned().map(|z| z.strftime("%Y-%m-%dT%H:%M").to_string()).unwrap_or_default()

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::lockfile::Locking;
+use super::whereabouts::Whereabouts;
 use super::{Retention, StoreError, migrate, walindex};
 
 /// The database's name in the store.
@@ -85,6 +86,7 @@ pub struct Store {
     pub(super) commits: AtomicU64,
     /// How many of them are on the device.
     pub(super) synced: AtomicU64,
+    pub(super) whereabouts: Whereabouts,
 }
 
 impl std::fmt::Debug for Store {
@@ -126,14 +128,18 @@ impl Store {
     /// [`StoreError::Busy`] when somebody kept it locked.
     pub fn open(dir: &Path, options: Options) -> Result<Store, StoreError> {
         let db = dir.join(DB_NAME);
-        match std::fs::metadata(&db) {
+        // Not through a symlink: whoever may write to the directory could make the daemon write
+        // anywhere.
+        match std::fs::symlink_metadata(&db) {
             Ok(m) if m.is_file() => {}
+            Ok(m) if m.is_symlink() => return Err(unusable(&db, "a symlink is not followed")),
             Ok(_) => return Err(unusable(&db, "not a file")),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 return Err(unusable(&db, "no such database; `instancefs init` makes a store"));
             }
             Err(e) => return Err(io(&db)(e)),
         }
+        let whereabouts = Whereabouts::of(&db)?;
         let writer = connect(&db, &options).map_err(|e| at_open(&db, e))?;
         let bare = migrate::run(&writer, &db, options.read_only).map_err(|e| refine(&db, e))?;
         let reader = Options { read_only: true, ..options.clone() };
@@ -152,6 +158,7 @@ impl Store {
             waiting: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             synced: AtomicU64::new(0),
+            whereabouts,
         })
     }
 
@@ -262,7 +269,8 @@ fn unusable(path: &Path, reason: &str) -> StoreError {
 
 pub(super) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> StoreError + '_ {
     move |source| match source.raw_os_error() {
-        Some(libc::ENOSPC | libc::EDQUOT) => StoreError::Full,
+        Some(libc::ENOSPC) => StoreError::Full,
+        Some(libc::EDQUOT) => StoreError::Quota,
         _ => StoreError::Io { path: path.to_owned(), source },
     }
 }

@@ -30,10 +30,17 @@ impl Store {
         }
         let covers = self.commits.load(Ordering::Acquire);
         // A read transaction opens the WAL if it is not open yet.
-        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
+        let read = read.map_err(StoreError::from);
+        self.whereabouts.looked(&read);
+        read?;
+        if let Err(e) = self.in_place() {
+            self.rescue_wal();
+            return Err(e);
+        }
         let code = sync_wal(&conn);
         if code != ffi::SQLITE_OK {
-            let e = std::io::Error::other(format!("SQLite error {code}"));
+            let e = std::io::Error::other(format!("cannot be synced: {}", ffi::code_to_str(code)));
             return Err(io(&self.db)(e));
         }
         self.synced.fetch_max(covers, Ordering::AcqRel);

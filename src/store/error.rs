@@ -11,6 +11,9 @@ pub enum StoreError {
     /// No room, or quota used up.
     #[error("no space left for the database")]
     Full,
+    /// The quota of the store's owner is used up.
+    #[error("the quota for the database is used up")]
+    Quota,
     /// The database was made by a newer version of instancefs.
     #[error("{path}: made by a newer instancefs (schema {found}, this one knows {known})")]
     Newer {

@@ -102,6 +102,11 @@ impl Store {
         }
     }
 
+    /// The same; `None` while the writer is at work.
+    pub fn look_when_idle(&self) -> Result<Option<Look<'_>>, StoreError> {
+        self.writer.try_lock().map(|writer| self.look_with(writer)).transpose()
+    }
+
     /// The same, but waits up to `limit` for the writer.
     pub fn look_within(&self, limit: Duration) -> Result<Look<'_>, StoreError> {
         match self.writer.try_lock_for(limit) {
@@ -191,6 +196,8 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.whereabouts.look_again(&self.writer.conn);
+        store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })
     }
@@ -339,5 +346,9 @@ fn explain(conn: &Connection, e: StoreError) -> StoreError {
     // SAFETY: the handle is valid while `conn` is borrowed, and the call only reads a number
     // from it; the connection is used by one thread at a time (it is behind a mutex).
     let errno = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
-    if matches!(errno, libc::ENOSPC | libc::EDQUOT) { StoreError::Full } else { e }
+    match errno {
+        libc::ENOSPC => StoreError::Full,
+        libc::EDQUOT => StoreError::Quota,
+        _ => e,
+    }
 }

@@ -84,6 +84,8 @@ fn open(path: &Path) -> Result<File, StoreError> {
         .create(true)
         .truncate(false)
         .mode(0o600)
+        // Whoever may write to the store could have the daemon make a file anywhere.
+        .custom_flags(libc::O_NOFOLLOW)
         .open(path)
         .map_err(io(path))
 }

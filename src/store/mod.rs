@@ -35,6 +35,7 @@ mod tables;
 mod tests;
 pub mod upkeep;
 mod walindex;
+mod whereabouts;
 
 /// What a transaction on documents writes and reads inside the gate.
 pub(crate) mod ledger {

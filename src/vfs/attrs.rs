@@ -38,7 +38,13 @@ impl Names {
                     known.ino = ino;
                 }
             } else {
-                let mode = if view.read_only() { 0o444 } else { 0o644 };
+                // What may not be read under one name may not be read under the other.
+                let other = kept.iter().find(|k| k.view.doc() == view.doc());
+                let (mode, uid, gid) = match other {
+                    Some(other) => (other.mode, other.uid, other.gid),
+                    None if view.read_only() => (0o444, uid, gid),
+                    None => (0o644, uid, gid),
+                };
                 kept.push(KeptName { view, ino, mode, uid, gid, atime: None, mtime: None });
             }
         }
@@ -85,6 +91,12 @@ impl Names {
         inos
     }
 
+    /// Permission bits, owner and group.
+    pub fn access(&self, view: View) -> (u32, u32, u32) {
+        let name = self.get(view);
+        (u32::from(name.mode), name.uid, name.gid)
+    }
+
     /// Permission bits.
     pub fn mode(&self, view: View) -> u16 {
         self.get(view).mode
@@ -123,7 +135,8 @@ impl Names {
         }
     }
 
-    /// `chmod`, `chown` and `utimens`. A new owner may only be set by root (`EPERM`).
+    /// `chmod`, `chown` and `utimens`. A new owner may only be set by root (`EPERM`). Mode and owner
+    /// are those of the document, under each of its names.
     pub fn set(&self, view: View, asker: u32, set: &SetAttr, rev: Rev, now: Stamp) -> Result<()> {
         let name = self.get(view);
         let owner = set.uid.is_some_and(|uid| uid != name.uid);
@@ -138,12 +151,18 @@ impl Names {
             SetTime::Now => now,
             SetTime::To(t) => t,
         };
-        self.change(view, |name| {
+        let access = |name: &mut KeptName| {
             if let Some(mode) = set.mode {
                 name.mode = (mode & 0o7777) as u16;
             }
             name.uid = set.uid.unwrap_or(name.uid);
             name.gid = set.gid.unwrap_or(name.gid);
+        };
+        for other in view.doc().views().filter(|v| *v != view) {
+            self.change(other, access)?;
+        }
+        self.change(view, |name| {
+            access(name);
             name.atime = set.atime.map(time).or(name.atime);
             name.mtime = set.mtime.map(|t| (time(t), rev)).or(name.mtime);
         })
@@ -169,7 +188,7 @@ impl Tree {
             return Err(Error::Exists);
         }
         let opened = self.doc_open(who, view, flags, !there)?;
-        let attr = self.doc_attr(who, view)?;
+        let attr = self.doc_attr(who, view, false)?;
         Ok(Created { entry: self.document_entry(view, attr), opened })
     }
 
@@ -200,6 +219,6 @@ impl Tree {
             let rev = self.docs.current(view.doc())?.rev;
             self.names.set(view, who.uid, &kept, rev, self.now())?;
         }
-        Ok((self.doc_attr(who, view)?, Duration::ZERO))
+        Ok((self.doc_attr(who, view, false)?, Duration::ZERO))
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::budget::no_room;
 use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
 use super::layer::{Error, Fh, Node, Result};
@@ -13,6 +14,17 @@ use super::tree::Tree;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version, Written};
 use crate::model::{Actor, DocId, Reason, Refusal, Stamp, Via, View};
+
+/// A commit, for the log.
+fn told(view: View, actor: &Actor, saved: &Saved, stale: bool) -> String {
+    let (name, rev, by) = (view.name(), saved.version.rev, actor.named());
+    let met = match saved.overlaps.len() {
+        0 => String::new(),
+        n => format!(", merged over {n} overlapping changes"),
+    };
+    let old = if stale { ", of an older version" } else { "" };
+    format!("{name}: revision {rev} by {by}{met}{old}")
+}
 
 /// Files that a stale save's writer wrote last and that may be its backup.
 const BACKUPS_TRIED: usize = 8;
@@ -143,6 +155,7 @@ impl Tree {
                 self.report.stale(view, &saver.actor, rev, self.now());
             }
             self.rescue.forgive(self.root(), view, &saver.actor);
+            log::info!("{}", told(view, &saver.actor, &saved, stale));
         }
         Ok(saved)
     }
@@ -160,9 +173,14 @@ impl Tree {
 
     /// Reading a document to make a backup of it is not a look: editors copy the file just before
     /// they save a text from long ago. So when the text is nearer to an older read, and the writer
-    /// has put the newest one into another file as it was, the older one is what it has seen.
+    /// has put the newest one into another file as it was, the older one is what it has seen. What
+    /// it has saved itself it knows, wherever else it may have put the same text.
     fn without_backups(&self, verdict: Verdict, process: &Process, view: View) -> Verdict {
         let Verdict { seen: Some(seen), stale: Some(older) } = &verdict else { return verdict };
+        let looks = self.seen.own(process.id, view.doc()).unwrap_or_default();
+        if looks.saved().is_some_and(|saved| saved.version.rev >= seen.rev) {
+            return verdict;
+        }
         let backup = self
             .sources
             .written_by(process.id, BACKUPS_TRIED)
@@ -214,11 +232,11 @@ impl Tree {
                 None
             }
         };
+        let rev = self.docs.cached(view.doc()).rev;
         log::warn!(
-            "{}: save by {} (pid {}) refused: {refusal}",
+            "{}: save by {} refused, revision {rev} stays: {refusal}",
             view.name(),
-            actor.program,
-            actor.pid
+            actor.named()
         );
         self.report.refused(view, actor, refusal, kept.as_deref(), now);
         let recorded = self.memory.record_refusal(now, view, actor, refusal, kept.as_deref());
@@ -259,11 +277,12 @@ impl Tree {
     fn commit_whole(&self, h: &DocHandle, state: &mut State, saver: &Saver) -> Result<()> {
         let Some(whole) = &state.whole else { return Ok(()) };
         let answer = if state.overflow {
-            Err(Failed::refused(too_big(self.options.size_limit)))
+            let why = if state.cramped { no_room() } else { too_big(self.options.size_limit) };
+            Err(Failed::refused(why))
         } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
             Err(Failed::refused(blank()))
         } else {
-            let start = whole.start.as_ref();
+            let start = whole.began_as();
             let verdict = match &state.base {
                 Some(base) => Verdict::seen(Some(match start {
                     Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),

@@ -33,6 +33,9 @@ use crate::model::{Stamp, View};
 /// How long an expectation waits for the session's next save, in nanoseconds.
 pub const PATIENCE: i64 = 60_000_000_000;
 
+/// Names whose hash is remembered.
+const HASHES_KEPT: usize = 64;
+
 const SHA256: &[u8] = b"user.instancefs.sha256";
 const REV: &[u8] = b"user.instancefs.rev";
 const EXPECT: &[u8] = b"user.instancefs.expect-sha256";
@@ -68,6 +71,11 @@ impl Guard {
         matches!(self.owner, Owner::Session(_)) && now.0 - self.set.0 > PATIENCE
     }
 
+    /// A clock that was set back makes no expectation last longer than from now on.
+    fn keep_up(&mut self, now: Stamp) {
+        self.set = self.set.min(now);
+    }
+
     fn is_of(&self, saver: &Saver) -> bool {
         match self.owner {
             Owner::Handle(fh, id) => {
@@ -89,6 +97,7 @@ impl Guards {
     /// Takes the expectation that this save has to meet: the handle's before the session's.
     pub(super) fn take(&self, view: View, saver: &Saver, now: Stamp) -> Option<Guard> {
         let mut waiting = self.waiting.lock();
+        waiting.iter_mut().for_each(|g| g.keep_up(now));
         waiting.retain(|g| !g.is_over(now));
         let fits = |g: &&(usize, &Guard)| g.1.view == view && g.1.is_of(saver);
         let all: Vec<_> = waiting.iter().enumerate().collect();
@@ -141,6 +150,9 @@ impl Guards {
         let hash: Hash = hasher.finalize().into();
         let mut hashes = self.hashes.lock();
         hashes.retain(|(v, ..)| *v != view);
+        if hashes.len() >= HASHES_KEPT {
+            hashes.remove(0);
+        }
         hashes.push((view, version.clone(), hash));
         hash
     }
@@ -197,6 +209,7 @@ impl Tree {
         let owner = *self.owners(who, view).first().ok_or(Error::NotSupported)?;
         let set = self.now();
         let mut waiting = self.guards.waiting.lock();
+        waiting.iter_mut().for_each(|g| g.keep_up(set));
         waiting.retain(|g| !g.is_over(set));
         let before = waiting.iter().position(|g| (g.view, g.owner) == (view, owner));
         match (before, flags) {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::{Held, reserve};
 use super::layer::{Attr, Error, Fh, Node, Result};
 use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
@@ -96,6 +97,22 @@ pub struct Whole {
     pub start: Option<Arc<Version>>,
     /// It began as the text of a version: an edit in place, complete after each write.
     pub in_place: bool,
+    /// So many bytes from the beginning on were written anew.
+    pub anew: u64,
+}
+
+impl Whole {
+    /// What the text owes to a version: nothing, once every byte was written anew.
+    pub fn began_as(&self) -> Option<&Arc<Version>> {
+        self.start.as_ref().filter(|_| self.anew < self.bytes.len() as u64)
+    }
+
+    /// Bytes were written there.
+    pub fn wrote(&mut self, offset: u64, length: u64) {
+        if offset <= self.anew {
+            self.anew = self.anew.max(offset.saturating_add(length));
+        }
+    }
 }
 
 /// The part of a handle that its own requests change.
@@ -123,6 +140,8 @@ pub struct State {
     pub refused: Option<Refusal>,
     /// A write did not fit; until the handle is truncated nothing of it can be saved.
     pub overflow: bool,
+    /// It did not fit because others take the room.
+    pub cramped: bool,
     /// A process that wrote these bytes was killed by a signal (rule 7).
     pub killed: bool,
     /// The file was removed by the process that has it open here: what it holds ends with it.
@@ -133,6 +152,8 @@ pub struct State {
     pub last_write: Stamp,
     /// The `.refused` file that this handle caused.
     pub kept: Option<String>,
+    /// The room that `whole` and `fragment` take.
+    pub held: Held,
 }
 
 impl DocHandle {
@@ -214,16 +235,30 @@ impl State {
             };
             let mut bytes = content.map(|c| c.to_vec()).unwrap_or_default();
             bytes.append(fragment);
-            Whole { bytes, start: Some(start), in_place: true }
+            Whole { bytes, start: Some(start), in_place: true, anew: 0 }
         });
         &mut whole.bytes
     }
 
+    /// The bytes that the handle would hold with `more` of them at `offset` of the whole text, or
+    /// (`None`) at the end of what it appends.
+    pub fn would_hold(&self, view: View, current: &Version, offset: Option<u64>, more: u64) -> u64 {
+        let fragment = self.fragment.len() as u64;
+        let whole = match (&self.whole, &self.reading, offset) {
+            (Some(whole), ..) => whole.bytes.len() as u64,
+            (None, _, None) => 0,
+            (None, Some((_, read)), Some(_)) => read.len(),
+            (None, None, Some(_)) => current.view(view).map_or(0, |c| c.len()),
+        };
+        let end = offset.map_or(whole + fragment + more, |offset| offset.saturating_add(more));
+        end.max(whole + fragment)
+    }
+
     /// The text is empty from here on and owes nothing to any version.
     pub fn empty(&mut self) {
-        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false });
+        self.whole = Some(Whole { bytes: Vec::new(), start: None, in_place: false, anew: 0 });
         self.fragment.clear();
-        self.overflow = false;
+        (self.overflow, self.cramped) = (false, false);
         self.killed = false;
     }
 }
@@ -235,6 +270,7 @@ pub fn patch(bytes: &mut Vec<u8>, offset: u64, data: &[u8], limit: u64) -> Resul
         return Err(Error::TooBig);
     }
     let (from, end) = (offset as usize, end as usize);
+    reserve(bytes, end.saturating_sub(bytes.len()))?;
     if bytes.len() == from {
         bytes.extend_from_slice(data);
         return Ok(());

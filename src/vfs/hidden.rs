@@ -51,27 +51,32 @@ impl Absences {
             return;
         }
         let mut list = self.list.lock();
-        list.retain(|a| a.until > now && !(a.view == view && who.is_some_and(|p| a.covers(p))));
+        list.retain(|a| a.lasts(now) && !(a.view == view && who.is_some_and(|p| a.covers(p))));
         self.count.store(list.len(), Ordering::Release);
     }
 
     /// Whether the name is free for this process.
     pub fn hides(&self, view: View, who: Option<&Process>, now: Stamp) -> bool {
         let Some(who) = who else { return false };
-        self.list.lock().iter().any(|a| a.view == view && a.until > now && a.covers(who))
+        self.list.lock().iter().any(|a| a.view == view && a.lasts(now) && a.covers(who))
     }
 
     /// Forgets what has run out.
     pub fn tick(&self, now: Stamp) {
         if !self.none() {
             let mut list = self.list.lock();
-            list.retain(|a| a.until > now);
+            list.retain(|a| a.lasts(now));
             self.count.store(list.len(), Ordering::Release);
         }
     }
 }
 
 impl Absence {
+    /// Never longer than [`FREE_FOR`], also when the clock was set back.
+    fn lasts(&self, now: Stamp) -> bool {
+        (1..=FREE_FOR).contains(&self.until.0.saturating_sub(now.0))
+    }
+
     fn covers(&self, who: &Process) -> bool {
         self.remover == who.id || (self.session != 0 && self.session == who.session)
     }

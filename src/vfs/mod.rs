@@ -3,7 +3,7 @@
 //! [`Tree`] is the whole mounted tree. It answers a [`Layer`]'s calls for documents itself and
 //! hands everything else to the plain files of the store:
 //!
-//! * `reading`, `writing`, `handle`: open documents (R1, section 5);
+//! * `reading`, `asked`, `writing`, `handle`: open documents (R1, section 5);
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
 //! * `seen`, `marks`, `recall`, `recalled`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
@@ -15,9 +15,12 @@
 //! * `tables`: rows of other programs' databases as files.
 
 mod adopted;
+mod asked;
 mod attrs;
 pub mod both;
+mod budget;
 mod commit;
+mod extents;
 mod guards;
 mod handle;
 mod hidden;

@@ -161,7 +161,13 @@ impl Tree {
             rdev: 0,
             blksize: 4096,
         };
-        if tables::is_table(node) { self.view_access(node, attr) } else { attr }
+        match Past::of(node) {
+            _ if tables::is_table(node) => self.view_access(node, attr),
+            Some(past) => self.past_access(past, attr),
+            // What was refused stands in it.
+            None if node == STATUS => Attr { perm: 0o400, ..attr },
+            None => attr,
+        }
     }
 
     pub(super) fn own_entry(&self, node: Node) -> Result<Entry> {

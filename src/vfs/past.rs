@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 
 use parking_lot::Mutex;
 
-use super::layer::{DirEntry, Error, FileType, Node, Result};
+use super::layer::{Attr, DirEntry, Error, FileType, Node, Result};
 use super::own_dir;
 use super::tree::Tree;
 use crate::documents::Content;
@@ -231,6 +231,40 @@ impl Tree {
             Past::Alias(doc) => Ok(alias_target(doc).into()),
             _ => Err(Error::Invalid),
         }
+    }
+
+    /// Old texts may be read by whoever may read the document now; those of what is gone by the
+    /// mount's owner alone.
+    pub(super) fn past_access(&self, past: Past, attr: Attr) -> Attr {
+        let (mode, uid, gid) = match past {
+            Past::Root | Past::Alias(_) => return attr,
+            Past::Folder(path)
+            | Past::Names(View::File(path))
+            | Past::File(View::File(path), _) => match self.path_access(path) {
+                Some(access) => access,
+                None => (0o400, attr.uid, attr.gid),
+            },
+            Past::Names(view) | Past::File(view, _) => self.names.access(view),
+        };
+        let read = mode & 0o444;
+        // A directory that may be entered by whoever could reach a file in it, or read it.
+        let enter = match past {
+            Past::Folder(_) if mode & 0o111 != 0 => mode & 0o111,
+            Past::File(..) => 0,
+            _ => read >> 2,
+        };
+        Attr { perm: (read | enter) as u16, uid, gid, ..attr }
+    }
+
+    /// Mode and owner of what the store has under a path, through real directories only.
+    fn path_access(&self, path: FileId) -> Option<(u32, u32, u32)> {
+        use rustix::fs::{Mode, OFlags, ResolveFlags};
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let fd =
+            rustix::fs::openat2(self.root(), path.path(), flags, Mode::empty(), resolve).ok()?;
+        let stat = rustix::fs::fstat(&fd).ok()?;
+        Some((stat.st_mode, stat.st_uid, stat.st_gid))
     }
 
     /// Entries after the cookie `offset`. Of revisions the cookie is the number (and two for

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::budget::Held;
 use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
 use super::processes::Process;
@@ -26,6 +27,7 @@ impl Tree {
         if view.read_only() && (mode.write || flags & libc::O_TRUNC != 0) {
             return Err(Error::ReadOnly);
         }
+        self.asked.opened(who.tid, view);
         let opener = self.process(who);
         let now = self.now();
         let mut state = State::default();
@@ -73,10 +75,10 @@ impl Tree {
 
     /// What `stat` shows. A process that wrote through an uncommitted handle is told that
     /// buffer's size; a process with a handle that has not read yet will read the version that
-    /// it is told the size of here.
-    pub(super) fn doc_attr(&self, who: &Caller, view: View) -> Result<Attr> {
+    /// it is told the size of here, if it has `asked` (other calls answer with attributes too).
+    pub(super) fn doc_attr(&self, who: &Caller, view: View, asked: bool) -> Result<Attr> {
         if let View::File(file) = view {
-            return self.file_attr(who, file);
+            return self.file_attr(who, file, asked);
         }
         let handles = self.handles_on(view);
         let process = if handles.is_empty() { None } else { self.process(who) };
@@ -84,6 +86,7 @@ impl Tree {
         let version = self.docs.current(view.doc())?;
         let mut size = version.view(view).map_or(0, |c| c.len());
         let mut written = None;
+        let mut unread = Vec::new();
         if let Some(process) = process {
             for h in handles {
                 if h.written_by(process.id) {
@@ -95,9 +98,12 @@ impl Tree {
                         written = Some(state.last_write);
                     }
                 } else if h.mode.read && h.opened_by(process.id) {
-                    *h.told.lock() = Some(version.clone());
+                    unread.push(h);
                 }
             }
+        }
+        if asked && !unread.is_empty() {
+            self.asked.told(who.tid, view, unread.into_iter(), &version);
         }
         Ok(self.names.attr(view, &version, size, written))
     }
@@ -158,7 +164,7 @@ impl Tree {
         offset: u64,
     ) -> Result<MutexGuard<'h, State>> {
         let others: Vec<_> =
-            self.handles_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
+            self.unsaved_on(h.view()).into_iter().filter(|o| o.fh != h.fh).collect();
         let settled = self.settle_locked_writers(&others, h.view(), process);
         let told = h.told.lock().take();
         let current = self.docs.current(h.view().doc())?;
@@ -229,7 +235,7 @@ impl Tree {
     fn outdated(&self, h: &DocHandle, state: &State) -> bool {
         let Some((version, _)) = &state.reading else { return false };
         self.docs.cached(h.view().doc()).rev != version.rev
-            || self.handles_on(h.view()).iter().any(|o| o.fh != h.fh && o.is_dirty())
+            || self.unsaved_on(h.view()).iter().any(|o| o.fh != h.fh)
     }
 
     /// Read-modify-write under a lock: if `process` holds a lock on the document and asks what
@@ -271,6 +277,7 @@ fn take(h: &DocHandle, state: &mut State, version: Arc<Version>) {
     state.at_end = None;
     // A text that was committed gives way to what is there now.
     state.whole = None;
+    state.held = Held::default();
 }
 
 fn serve(h: &DocHandle, state: &mut State, offset: u64, size: usize, now: Stamp) -> Vec<u8> {

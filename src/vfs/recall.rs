@@ -70,7 +70,7 @@ impl Tree {
         let now = self.now();
         {
             let mut last = self.last_keep.lock();
-            if !at_once && now.0 - last.0 < KEEP_EVERY {
+            if !at_once && !now.due(*last, KEEP_EVERY) {
                 return;
             }
             *last = now;

@@ -8,8 +8,11 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::model::{Actor, Refusal, Stamp, View};
 
-/// Files of one kind beside one document, at most.
-const NUMBERS: u32 = 1000;
+/// Files of one kind beside one document, at most. After that the oldest one makes room, of the
+/// same program if it has any.
+const NUMBERS: u32 = 100;
+/// Files of ours from which on it is looked whether they are still there.
+const REMEMBERED: usize = 256;
 /// Bytes that a name may have.
 const NAME_MAX: usize = 255;
 
@@ -57,7 +60,17 @@ impl Rescue {
         }
         let mut content = header(view, refusal, actor, now);
         content.extend_from_slice(text);
-        let name = write_new(root, &format!("{}.refused", view.name()), &content, actor.uid)?;
+        if kept.len() >= REMEMBERED {
+            kept.retain(|k| stamp(root, &k.name) == Some(k.stamp));
+        }
+        let wanted = format!("{}.refused", view.name());
+        let name = match write_new(root, &wanted, &content, actor.uid) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+                self::make_room(root, &mut kept, view, actor, &wanted)?;
+                write_new(root, &wanted, &content, actor.uid)?
+            }
+            written => written?,
+        };
         if let Some(stamp) = stamp(root, &name) {
             let actor = actor.clone();
             kept.push(KeptFile { view, name: name.clone(), actor, text: hash, stamp });
@@ -76,7 +89,7 @@ impl Rescue {
     /// A good save of the document: the `.refused` files that the same program caused go.
     pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
         let mut kept = self.kept.lock();
-        remove(root, &mut kept, |k| k.view == view && by_same(&k.actor, actor));
+        remove(root, &mut kept, |k| k.view.doc() == view.doc() && by_same(&k.actor, actor));
     }
 
     /// The file that a refusal of a handle left goes with that handle's good save.
@@ -117,6 +130,31 @@ fn remove(root: BorrowedFd<'_>, kept: &mut Vec<KeptFile>, which: impl Fn(&KeptFi
     });
 }
 
+/// Removes the oldest `.refused` of a document: one that the same program caused, else one that
+/// anybody did, else whatever has such a name.
+fn make_room(
+    root: BorrowedFd<'_>,
+    kept: &mut Vec<KeptFile>,
+    view: View,
+    actor: &Actor,
+    wanted: &str,
+) -> std::io::Result<()> {
+    let ours = |k: &&KeptFile| k.view == view && stamp(root, &k.name) == Some(k.stamp);
+    let oldest = kept.iter().filter(ours).find(|k| k.actor.program == actor.program);
+    let oldest = oldest.or_else(|| kept.iter().find(ours)).map(|k| k.name.clone());
+    let oldest = oldest.or_else(|| {
+        let names = (1..=NUMBERS).map(|number| numbered(&reachable(root, wanted), number));
+        let dated = names.filter_map(|name| Some((stamp(root, &name)?, name)));
+        dated.min_by_key(|((_, _, s, ns), _)| (*s, *ns)).map(|(_, name)| name)
+    });
+    let Some(oldest) = oldest else { return Err(rustix::io::Errno::EXIST.into()) };
+    let (dir, name) = place(root, &oldest)?;
+    rustix::fs::unlinkat(dir, name, AtFlags::empty())?;
+    kept.retain(|k| k.name != oldest);
+    log::error!("{oldest}: removed, there are {NUMBERS} refused texts of {}", view.name());
+    Ok(())
+}
+
 fn hash(text: &[u8]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut h = DefaultHasher::new();
@@ -152,10 +190,7 @@ fn write_new(
     let name = &reachable(root, name);
     let (dir, _) = place(root, name)?;
     for number in 1..=NUMBERS {
-        let name = match number {
-            1 => fitting(name),
-            _ => format!("{}-{number}", fitting(name)),
-        };
+        let name = numbered(name, number);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let fd = match rustix::fs::openat(
             &dir,
@@ -180,6 +215,13 @@ fn write_new(
         return Ok(name);
     }
     Err(rustix::io::Errno::EXIST.into())
+}
+
+fn numbered(name: &str, number: u32) -> String {
+    match number {
+        1 => fitting(name),
+        _ => format!("{}-{number}", fitting(name)),
+    }
 }
 
 /// The path, without those last directories that are not there (any more).

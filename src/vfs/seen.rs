@@ -16,6 +16,10 @@ use super::recalled::{Recalled, Waiting};
 use crate::documents::Version;
 use crate::model::{DocId, FileId, View};
 
+/// Fewer records than this are not thinned.
+const RECORDS_FREE: usize = 64;
+/// Records of processes that are dead like their ancestors.
+const ORPHANS_KEPT: usize = 64;
 /// Older reads of one process that are kept to tell a stale save.
 const READS_KEPT: usize = 8;
 /// Records kept; the ones used longest ago go first.
@@ -132,6 +136,12 @@ impl Seen {
         self.clock.load(Ordering::Relaxed)
     }
 
+    /// How many processes are on record.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.records.lock().len()
+    }
+
     /// Nobody has looked at anything.
     pub fn is_empty(&self) -> bool {
         self.generation() == 0
@@ -193,6 +203,56 @@ impl Seen {
             }
             keep
         });
+    }
+
+    /// Lets go of what dead processes have seen as far as it cannot count any more: of those with
+    /// the same ancestors only the newest are ever compared with a save. The versions take room,
+    /// and short-lived writers leave one each. For a thread that serves nobody.
+    pub fn thin(&self, alive: impl Fn(ProcId) -> bool) {
+        let known: Vec<(Process, u64)> = {
+            let records = self.records.lock();
+            if records.len() < RECORDS_FREE {
+                return;
+            }
+            records.values().map(|r| (r.process.clone(), r.used)).collect()
+        };
+        let mut lives = HashMap::new();
+        let mut is_alive = |id: ProcId| *lives.entry(id).or_insert_with(|| alive(id));
+        let mut dead: Vec<(Process, u64, bool)> = Vec::new();
+        for (process, used) in known {
+            if !is_alive(process.id) {
+                let orphan = !process.ancestors.iter().any(|a| is_alive(*a));
+                dead.push((process, used, orphan));
+            }
+        }
+        dead.sort_unstable_by_key(|(_, used, _)| std::cmp::Reverse(*used));
+        let mut families: HashMap<(Vec<ProcId>, DocId), usize> = HashMap::new();
+        let mut orphans = 0;
+        let mut records = self.records.lock();
+        let mut gone = self.gone.lock();
+        for (process, used, orphan) in dead {
+            let Some(record) = records.get_mut(&process.id).filter(|r| r.used == used) else {
+                continue;
+            };
+            orphans += usize::from(orphan);
+            let mut counts = !orphan || orphans <= ORPHANS_KEPT;
+            record.docs.retain(|doc, looks| {
+                let of_family = families.entry((process.ancestors.clone(), *doc)).or_default();
+                *of_family += 1;
+                let keep = counts && *of_family <= RELATIVES_TRIED;
+                if keep {
+                    // It saves nothing any more that could be stale.
+                    looks.reads.drain(..looks.reads.len().saturating_sub(1));
+                } else {
+                    gone.push((*doc, process.clone()));
+                }
+                keep
+            });
+            counts = !record.docs.is_empty();
+            if !counts {
+                records.remove(&process.id);
+            }
+        }
     }
 
     /// What the process itself has seen of the document.

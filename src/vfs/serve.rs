@@ -22,6 +22,7 @@ fn is_own(fh: Fh) -> bool {
 
 impl Layer for Tree {
     fn lookup(&self, who: &Caller, parent: Node, name: &OsStr) -> Result<Entry> {
+        self.asked.looked_up(who.tid);
         if own_dir::is_own(parent) {
             return self.own_lookup(parent, name);
         }
@@ -54,12 +55,15 @@ impl Layer for Tree {
         } else if !self.tables.forget(node, count) && node >= FIRST_PLAIN && !own_dir::is_own(node)
         {
             self.plain.forget(node, count);
+            if self.plain.id_of(node).is_none() {
+                self.sources.forget(node);
+            }
         }
     }
 
     fn getattr(&self, who: &Caller, node: Node, fh: Option<Fh>) -> Result<(Attr, Duration)> {
         match self.fixed(node)? {
-            Fixed::Document(view) => Ok((self.doc_attr(who, view)?, Duration::ZERO)),
+            Fixed::Document(view) => Ok((self.doc_attr(who, view, true)?, Duration::ZERO)),
             Fixed::Link(link) => Ok((self.link_attr(link), Duration::from_secs(1))),
             Fixed::Own => Ok((self.own_getattr(who, node)?, Duration::ZERO)),
             Fixed::Plain => {

@@ -15,6 +15,9 @@ use crate::model::{DocId, View};
 /// Files remembered; those written longest ago go first.
 const FILES_KEPT: usize = 4096;
 
+/// Files of which it is remembered what their writer had seen: old versions take room.
+const LOOKS_KEPT: usize = 256;
+
 /// What is known of one plain file.
 #[derive(Debug, Clone, Default)]
 pub struct Source {
@@ -59,6 +62,28 @@ impl Sources {
         let source = files.entry(node).or_default();
         source.used = *clock;
         f(source)
+    }
+
+    /// The node is gone; its number is never used again.
+    pub fn forget(&self, node: Node) {
+        self.files.lock().0.remove(&node);
+    }
+
+    /// Lets go of what the writers of all but the newest files had seen. For a thread that serves
+    /// nobody.
+    pub fn thin(&self) {
+        let mut guard = self.files.lock();
+        let holds = |s: &Source| !s.looks.is_empty() || s.began_as.is_some();
+        let mut used: Vec<u64> = guard.0.values().filter(|s| holds(s)).map(|s| s.used).collect();
+        if used.len() <= LOOKS_KEPT {
+            return;
+        }
+        used.sort_unstable_by(|a, b| b.cmp(a));
+        let oldest = used[LOOKS_KEPT - 1];
+        for source in guard.0.values_mut().filter(|s| s.used < oldest) {
+            source.looks.clear();
+            source.began_as = None;
+        }
     }
 
     /// Whether the last writer was this thread: then it need not be looked up again.

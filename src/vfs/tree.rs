@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::asked::Asked;
 use super::attrs::Names;
+use super::budget::Budget;
 use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
@@ -35,6 +37,9 @@ pub const ROOT: Node = 1;
 pub const FIRST_PLAIN: Node = 1 << 16;
 /// Handles with this bit are the tree's own.
 pub(super) const OWN_FH: Fh = 1 << 62;
+
+/// All texts that are written and not saved take at most so many times the size limit.
+const BUFFERS: u64 = 16;
 
 const FIRST_DOCUMENT: Node = 16;
 const FIRST_LINK: Node = 32;
@@ -111,6 +116,7 @@ pub struct Tree {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) options: Options,
     pub(super) names: Names,
+    pub(super) asked: Asked,
     pub(super) files: Files,
     pub(super) absences: Absences,
     pub(super) seen: Seen,
@@ -118,6 +124,8 @@ pub struct Tree {
     pub(super) guards: Guards,
     pub(super) rescue: Rescue,
     pub(super) report: Report,
+    /// Room for what handles have not saved.
+    pub(super) buffers: Arc<Budget>,
     pub(super) handles: RwLock<HashMap<Fh, Arc<DocHandle>>>,
     pub(super) texts: Mutex<HashMap<Fh, super::own_dir::OpenText>>,
     pub(super) past_sizes: super::past::Sizes,
@@ -169,6 +177,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let files = Files::new(parts.rules, parts.memory.clone())?;
+        let buffers = Budget::new(options.size_limit.saturating_mul(BUFFERS));
         let tree = Tree {
             files,
             started: parts.clock.now(),
@@ -180,12 +189,14 @@ impl Tree {
             tables: super::tables::Tables::new(&options.store, options.read_only),
             options,
             names,
+            asked: Asked::default(),
             absences: Absences::default(),
             seen: Seen::default(),
             sources: Sources::default(),
             guards: Guards::default(),
             rescue: Rescue::default(),
             report: Report::default(),
+            buffers,
             handles: RwLock::default(),
             texts: Mutex::default(),
             past_sizes: Default::default(),
@@ -258,7 +269,7 @@ impl Tree {
         const EVERY: i64 = 2_000_000_000;
         let due = {
             let mut last = self.last_mounts.lock();
-            let due = now.0 - last.0 >= EVERY;
+            let due = now.due(*last, EVERY);
             if due {
                 *last = now;
             }
@@ -267,6 +278,8 @@ impl Tree {
         if due {
             self.procs.tick();
             self.tables.rest();
+            self.seen.thin(|id| self.procs.alive(id));
+            self.sources.thin();
         }
     }
 
@@ -351,6 +364,12 @@ impl Tree {
     /// The open handles on one name.
     pub(super) fn handles_on(&self, view: View) -> Vec<Arc<DocHandle>> {
         self.handles.read().values().filter(|h| h.view() == view).cloned().collect()
+    }
+
+    /// Those of them that have uncommitted bytes. The others, which may be very many, cost a look.
+    pub(super) fn unsaved_on(&self, view: View) -> Vec<Arc<DocHandle>> {
+        let handles = self.handles.read();
+        handles.values().filter(|h| h.is_dirty() && h.view() == view).cloned().collect()
     }
 
     pub(super) fn handle(&self, fh: Fh) -> Result<Arc<DocHandle>> {

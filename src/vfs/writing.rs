@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::budget::reserve;
 use super::commit::Saver;
 use super::handle::{DocHandle, State, blank, patch, too_big};
 use super::layer::{Caller, Error, Result};
@@ -51,17 +52,27 @@ impl Tree {
             if state.fragment.len() as u64 + u64::from(written) > limit {
                 return Err(Error::TooBig);
             }
+            let more = u64::from(written);
+            self.buffers.hold(&mut state.held, state.fragment.len() as u64 + more)?;
+            reserve(&mut state.fragment, data.len())?;
             state.fragment.extend_from_slice(data);
         } else {
             let at = match (&state.whole, append) {
                 (Some(whole), true) => whole.bytes.len() as u64,
                 _ => offset,
             };
+            let bytes = state.would_hold(h.view(), &current, Some(at), u64::from(written));
+            if bytes <= limit {
+                self.hold(h, state, bytes)?;
+            }
             let fits = patch(state.buffer(h.view(), &current, at), at, data, limit);
             if let Err(e) = fits {
                 state.overflow = true;
                 h.soil(state, self.now());
                 return Err(e);
+            }
+            if let Some(whole) = &mut state.whole {
+                whole.wrote(at, u64::from(written));
             }
         }
         if under_lock {
@@ -122,10 +133,13 @@ impl Tree {
         let current = self.to_edit(h)?;
         let mut state = h.state.lock();
         self.still_open()?;
+        self.buffers.hold(&mut state.held, size)?;
         if size == 0 {
             state.empty();
         } else {
-            state.buffer(h.view(), &current, 0).resize(size as usize, 0);
+            let bytes = state.buffer(h.view(), &current, 0);
+            reserve(bytes, (size as usize).saturating_sub(bytes.len()))?;
+            bytes.resize(size as usize, 0);
         }
         if under_lock {
             h.under_lock.store(true, Ordering::Release);
@@ -171,7 +185,7 @@ impl Tree {
                 h.mode.write
                     && h.opened_by(process.id)
                     && !h.is_dirty()
-                    && now.0 - h.opened.0 < TRUNCATION_OF_OPEN
+                    && !now.due(h.opened, TRUNCATION_OF_OPEN)
             };
             let newest = self.handles_on(view).into_iter().filter(fresh).max_by_key(|h| h.fh);
             if let Some(h) = newest {
@@ -371,62 +385,6 @@ impl Tree {
         }
     }
 
-    /// Makes room for `offset..offset + length` (mode 0); keeping the size asks for nothing, and
-    /// holes are not supported.
-    pub(super) fn doc_fallocate(
-        &self,
-        who: &Caller,
-        h: &DocHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-    ) -> Result<()> {
-        if !h.mode.write {
-            return Err(Error::BadHandle);
-        }
-        let end = offset.checked_add(length).ok_or(Error::TooBig)?;
-        if end > self.options.size_limit {
-            return Err(Error::TooBig);
-        }
-        match mode {
-            libc::FALLOC_FL_KEEP_SIZE => Ok(()),
-            0 => {
-                if end > self.doc_size(h)? {
-                    self.doc_resize(who, h, end)
-                } else {
-                    Ok(())
-                }
-            }
-            _ => Err(Error::NotSupported),
-        }
-    }
-
-    /// The size that this handle sees.
-    pub(super) fn doc_size(&self, h: &DocHandle) -> Result<u64> {
-        let current = self.docs.current(h.view().doc())?;
-        let state = h.state.lock();
-        if let Some(text) = state.own_text(h.is_dirty()) {
-            return Ok(text.len() as u64);
-        }
-        Ok(match &state.reading {
-            Some((_, content)) if state.at_end.is_none() => content.len(),
-            _ => current.view(h.view()).map_or(0, |c| c.len()),
-        })
-    }
-
-    /// `SEEK_DATA` and `SEEK_HOLE`: a document has no hole but the one at its end.
-    pub(super) fn doc_lseek(&self, h: &DocHandle, offset: i64, whence: i32) -> Result<i64> {
-        let size = self.doc_size(h)? as i64;
-        if offset < 0 || offset >= size {
-            return Err(Error::Os(rustix::io::Errno::NXIO));
-        }
-        match whence {
-            libc::SEEK_DATA => Ok(offset),
-            libc::SEEK_HOLE => Ok(size),
-            _ => Err(Error::Invalid),
-        }
-    }
-
     /// To be called about every 50 ms: appends that have rested are committed, freed names come
     /// back, and what writers have seen goes to the store.
     pub fn tick(&self) {
@@ -446,7 +404,7 @@ impl Tree {
                 s.whole.is_none()
                     && s.refused.is_none()
                     && s.fragment.contains(&b'\n')
-                    && now.0 - s.last_write.0 >= APPEND_REST
+                    && now.due(s.last_write, APPEND_REST)
             });
             if rested {
                 let saver = self.saver_of(&h, None);

@@ -69,10 +69,19 @@ pub fn checked(bytes: &[u8]) -> Result<&str, Refusal> {
     Ok(text)
 }
 
-/// A text without any header is read as a list of pending items.
+/// A text without any header is read as a list of pending items. One that has got a header goes on
+/// as one, but only where items stand above the first header: what stands there else is a preamble.
 pub fn start_of(text: &str, old: &MissionsState) -> Section {
     let header = |l: &str| super::parse::stripped(l).starts_with("## ");
-    if text.contains("## ") && text.lines().any(header) { old.start } else { Section::Pending }
+    if !text.contains("## ") || !text.lines().any(header) {
+        return Section::Pending;
+    }
+    let item = |l: &str| ["- ", "### "].iter().any(|s| super::parse::stripped(l).starts_with(s));
+    match old.start {
+        Section::Pending if text.lines().take_while(|l| !header(l)).any(item) => Section::Pending,
+        Section::Pending => Section::Preamble,
+        start => start,
+    }
 }
 
 /// Compares `text`, with `start` in force before its first header, with `old`. `None`: they

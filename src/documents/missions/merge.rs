@@ -16,6 +16,7 @@ use super::insert::insert_in_section;
 use super::matching::Pair;
 use super::render;
 use super::settle;
+use super::tally::Tally;
 use super::tree::{Loc, MissionsState};
 use crate::model::Overlap;
 
@@ -25,59 +26,6 @@ pub type Ident = (bool, u64);
 /// The identity of an entry.
 pub fn ident(e: &Entry) -> Ident {
     (matches!(e.kind, Kind::Mission(_)), e.id)
-}
-
-/// What a save did, for the history's line.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Tally {
-    /// New items.
-    pub added: usize,
-    /// Items that are gone.
-    pub removed: usize,
-    /// Items with another text or other columns.
-    pub edited: usize,
-    /// Items with another place or state.
-    pub moved: usize,
-    /// Items that are done now.
-    pub done: usize,
-    /// Lines that are no items.
-    pub lines: usize,
-}
-
-impl Tally {
-    /// Such as `2 added, 1 done`.
-    pub fn summary(&self) -> String {
-        let parts = [
-            (self.added, "added"),
-            (self.removed, "removed"),
-            (self.edited, "edited"),
-            (self.moved, "moved"),
-            (self.done, "done"),
-        ];
-        let mut said: Vec<String> =
-            parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
-        if said.is_empty() {
-            said.push("layout".to_owned());
-        }
-        said.join(", ")
-    }
-
-    /// Counts one entry's change.
-    pub fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
-        match (old, new) {
-            (Some(o), _) if !o.is_item() => self.lines += 1,
-            (None, Some(n)) if !n.is_item() => self.lines += 1,
-            (None, Some(_)) => self.added += 1,
-            (Some(_), None) => self.removed += 1,
-            (Some(o), Some(n)) if o.section != n.section && n.section == Section::Done => {
-                self.done += 1;
-            }
-            (Some(o), Some(n)) if o.section != n.section => self.moved += 1,
-            (Some(o), Some(n)) if o.kind != n.kind => self.edited += 1,
-            (Some(_), Some(_)) => self.lines += 1,
-            (None, None) => {}
-        }
-    }
 }
 
 /// The versions of a merge and where their entries are.
@@ -319,9 +267,8 @@ impl Merger<'_> {
 
     /// A written entry that was not in the seen version.
     fn added(&mut self, new: &Arc<Entry>) -> Arc<Entry> {
-        if !new.is_blank()
-            && let Some(there) = self.there_already(new)
-        {
+        let there = if new.is_blank() { self.blank_already(new) } else { self.there_already(new) };
+        if let Some(there) = there {
             return there;
         }
         if self.export && !new.is_item() {
@@ -340,6 +287,21 @@ impl Merger<'_> {
         let loc = self.news.get_mut(&addition_key(new)).and_then(VecDeque::pop_front)?;
         let mut same = new.clone();
         Arc::make_mut(&mut same).id = self.sides.current.at(loc)?.id;
+        self.anchor(loc);
+        Some(same)
+    }
+
+    /// The same blank line by somebody else, at the same place.
+    fn blank_already(&mut self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
+        let state = self.sides.current;
+        let place = self.cursor.place;
+        let next = Loc { slot: place.slot + 1, index: 0 };
+        let (loc, there) = [place, next].into_iter().find_map(|loc| Some((loc, state.at(loc)?)))?;
+        if !there.is_blank() || !self.sides.is_news(there) {
+            return None;
+        }
+        let mut same = new.clone();
+        Arc::make_mut(&mut same).id = there.id;
         self.anchor(loc);
         Some(same)
     }
@@ -374,7 +336,8 @@ impl Merger<'_> {
         self.sides.only_current.contains_key(&id) || !self.sides.only_seen.contains_key(&id)
     }
 
-    /// Insertions at the same place: the earlier commit first.
+    /// Insertions at the same place: the earlier commit first. Empty lines at their end come after
+    /// both.
     fn skip_news(&mut self, section: Section) {
         let state = self.sides.current;
         let mut at = self.cursor.place;
@@ -391,7 +354,9 @@ impl Merger<'_> {
                         && self.sides.is_news(e) =>
                 {
                     at.index += 1;
-                    self.cursor.place = at;
+                    if !e.is_blank() {
+                        self.cursor.place = at;
+                    }
                 }
                 _ => return,
             }
@@ -422,9 +387,12 @@ impl Merger<'_> {
                 if m == **c && section == now.section {
                     return Arc::new(now.clone());
                 }
-                let eol = self.ids.eol();
                 let kind = Kind::Mission(Box::new(m));
-                Arc::new(render::entry(now.id, kind, section, eol, Some(&now.raw)))
+                if old.raw == now.raw {
+                    // What differs shows in no text: the line stands as it was written (R6).
+                    return Arc::new(Entry { id: now.id, kind, section, ..new.clone() });
+                }
+                Arc::new(render::entry(now.id, kind, section, self.ids.eol(), Some(&now.raw)))
             }
             _ => {
                 if old.raw != now.raw && now.raw != new.raw {

@@ -32,6 +32,7 @@ mod report;
 mod rows;
 mod sequence;
 mod settle;
+mod tally;
 mod theirs;
 mod tree;
 

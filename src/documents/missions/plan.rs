@@ -9,9 +9,10 @@ use super::batch::{Batch, Piece, assemble};
 use super::compare::{Compared, New, checked, compare, compare_all, start_of};
 use super::entry::{BELIEVED_ID, Entry, Kind, Section};
 use super::insert::{Addition, add, at_ends, fragment, without_known};
-use super::merge::{Merged, Tally, merge};
+use super::merge::{Merged, merge};
 use super::parse::{Parser, stripped};
 use super::readback::reads_back;
+use super::tally::Tally;
 use super::theirs;
 use super::tree::MissionsState;
 use crate::documents::{Context, Plan, Save, State, Written, never_removed};
@@ -43,6 +44,8 @@ pub fn plan(save: &Save<'_>, cx: &Context) -> Result<Plan, Refusal> {
                 return Ok(p.nothing(Arc::new(believed)));
             }
             match seen {
+                // What was taken away and has come back is what its writer has seen.
+                Some(seen) if p.equals_current(seen) => p.whole(text, current),
                 Some(seen) => p.whole(text, seen),
                 None if pristine(current) => p.whole(text, current),
                 None => p.blind(text),
@@ -99,6 +102,12 @@ impl Planner<'_> {
         }
     }
 
+    /// Byte for byte, whatever came between.
+    fn equals_current(&self, seen: &MissionsState) -> bool {
+        let (seen, current) = (seen.content(), self.current.content());
+        seen.len() == current.len() && seen.equals(&current.to_vec())
+    }
+
     fn is_current(&self, seen: &MissionsState) -> bool {
         std::ptr::eq(seen, self.current) || seen.same_text(self.current)
     }
@@ -133,8 +142,9 @@ impl Planner<'_> {
         if self.current.content().equals(text.as_bytes()) {
             return Ok(self.nothing(self.save.current.clone()));
         }
-        let export =
-            self.save.outside_since_seen && strays(self.current, seen, &c).is_some_and(|n| n <= 1);
+        let export = self.save.outside_since_seen
+            && strays(self.current, seen, &c).is_some_and(|n| n <= 1)
+            && in_their_order(self.current, &c.state(seen, seen, start));
         let Merged { next, overlaps, tally } = merge(seen, &mut c, self.current, export);
         let mut next = next;
         c.number(|e| next.fresh_id(&e.kind));
@@ -143,6 +153,10 @@ impl Planner<'_> {
             return Ok(Plan { overlaps, ..self.nothing(Arc::new(believed)) });
         }
         let next = validated(next, self.current, self.now)?;
+        if self.equals_current(&next) && same_rows(&next, self.current) {
+            // Moved to where it is by now, say.
+            return Ok(Plan { overlaps, ..self.nothing(Arc::new(believed)) });
+        }
         Ok(self.finish(next, believed, overlaps, tally))
     }
 
@@ -249,6 +263,15 @@ impl Planner<'_> {
     }
 }
 
+/// Both have the same rows in the same order.
+fn same_rows(a: &MissionsState, b: &MissionsState) -> bool {
+    let items = |s: &MissionsState| -> Vec<Arc<Entry>> {
+        s.entries().filter(|e| e.is_item()).cloned().collect()
+    };
+    let (a, b) = (items(a), items(b));
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.id == b.id && a.same_row(b))
+}
+
 fn tally(c: &Compared) -> Tally {
     let mut t = Tally::default();
     for o in c.old.iter().filter(|o| !o.found) {
@@ -323,6 +346,21 @@ fn strays(rows: &MissionsState, seen: &MissionsState, c: &Compared) -> Option<u6
         *count.entry((e.section, e.clean().into_owned())).or_default() -= 1;
     }
     Some(count.values().map(|n| n.unsigned_abs()).sum())
+}
+
+/// Whether what is queued or in work stands in the order of the rows, as in every rendering of them:
+/// who has another order has moved something.
+fn in_their_order(rows: &MissionsState, written: &MissionsState) -> bool {
+    let live = |s: &MissionsState| -> Vec<(Section, String)> {
+        let live = |e: &&Arc<Entry>| {
+            e.is_item() && matches!(e.section, Section::Pending | Section::InProgress)
+        };
+        s.entries().filter(live).map(|e| (e.section, e.clean().into_owned())).collect()
+    };
+    let (rows, written) = (live(rows), live(written));
+    let known: std::collections::HashSet<_> = rows.iter().collect();
+    let mut rest = rows.iter();
+    written.iter().filter(|e| known.contains(e)).all(|e| rest.any(|row| row == e))
 }
 
 /// Checks that the merged text means what was merged (merge.md): what was changed is parsed

@@ -7,11 +7,12 @@ use super::batch::Batch;
 use super::chunk::RowKey;
 use super::entry::{Entry, Section};
 use super::insert::{new_section, space};
-use super::merge::{Ident, Tally, ident};
+use super::merge::{Ident, ident};
 use super::numbers::{Numbers, with_room};
 use super::order::{Order, Shown};
 use super::rematch::same_columns;
 use super::rows::Row;
+use super::tally::Tally;
 use super::tree::{Loc, MissionsState, Vanished};
 use crate::model::{Overlap, Stamp};
 

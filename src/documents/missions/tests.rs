@@ -884,6 +884,61 @@ fn a_new_header_takes_no_item_of_others_over() {
 }
 
 #[test]
+fn what_a_writer_has_only_appended_to_is_not_doubled_by_its_whole_save() {
+    let mut live = Live::new();
+    live.save(None, Written::Whole(b"# Missions\n\n## Pending\n- a\n\n## Done\n"), false).unwrap();
+    let seen = live.save(None, Written::Fragment(b"- b\n"), false).unwrap();
+    let text = "# Missions\n\n## Pending\n- b\n- c\n\n## Done\n";
+    live.save(Some(&seen), Written::Whole(text.as_bytes()), false).unwrap();
+    assert_eq!(text_of(&live.state), "# Missions\n\n## Pending\n- a\n- b\n- c\n\n## Done\n");
+}
+
+#[test]
+fn a_merge_that_changes_nothing_makes_no_version() {
+    let mut live = Live::new();
+    let text = "## Pending\n- one thing\n- second matter\n";
+    let seen = live.save(None, Written::Whole(text.as_bytes()), false).unwrap();
+    let without = "## Pending\n- second matter\n";
+    live.save(Some(&seen), Written::Whole(without.as_bytes()), false).unwrap();
+    let current = live.state.clone();
+    let moved = "## Pending\n- second matter\n- one thing\n";
+    live.save(Some(&seen), Written::Whole(moved.as_bytes()), false).unwrap();
+    assert_eq!(text_of(&live.state), without);
+    assert!(Arc::ptr_eq(&live.state, &current));
+}
+
+#[test]
+fn a_reorder_counts_though_another_program_has_just_added_a_row() {
+    let mut live = Live::new();
+    let text = "## Pending\n- one thing\n- second matter\n- last of all\n";
+    let seen = live.save(None, Written::Whole(text.as_bytes()), false).unwrap();
+    let sql =
+        "INSERT INTO missions (text, state, sequence) VALUES ('from a program', 'pending', 9)";
+    live.conn.execute(sql, []).unwrap();
+    live.refresh();
+    let moved = "## Pending\n- one thing\n- last of all\n- second matter\n";
+    live.save(Some(&seen), Written::Whole(moved.as_bytes()), true).unwrap();
+    let now = text_of(&live.state);
+    let place = |line| now.find(line).unwrap();
+    assert!(place("last of all") < place("second matter"), "{now}");
+    assert!(now.contains("- from a program\n"), "{now}");
+}
+
+#[test]
+fn what_has_come_back_as_it_was_is_what_its_writer_has_seen() {
+    let mut live = Live::new();
+    let text = "# Missions\n\n## Pending\n- one thing\n- second matter\n\n## Done\n";
+    let seen = live.save(None, Written::Whole(text.as_bytes()), false).unwrap();
+    let empty = "# Missions\n\n## Pending\n\n## Done\n";
+    live.save(Some(&seen), Written::Whole(empty.as_bytes()), false).unwrap();
+    let again = live.state.clone();
+    live.save(Some(&again), Written::Whole(text.as_bytes()), false).unwrap();
+    let edited = text.replace("- one thing\n- second matter\n", "- one thing, edited\n");
+    live.save(Some(&seen), Written::Whole(edited.as_bytes()), false).unwrap();
+    assert_eq!(text_of(&live.state), edited);
+}
+
+#[test]
 fn a_blind_save_leaves_no_title_at_the_end() {
     let mut live = Live::new();
     live.edit(TWO);

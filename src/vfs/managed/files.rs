@@ -38,7 +38,12 @@ impl Tree {
     }
 
     /// What `stat` shows. A file that is gone shows what its handles have.
-    pub(in crate::vfs) fn file_attr(&self, who: &Caller, file: FileId) -> Result<Attr> {
+    pub(in crate::vfs) fn file_attr(
+        &self,
+        who: &Caller,
+        file: FileId,
+        asked: bool,
+    ) -> Result<Attr> {
         let view = View::File(file);
         let real = self.file_real(file);
         let handles = self.handles_on(view);
@@ -66,6 +71,7 @@ impl Tree {
             attr = self.file_shown(file, &self.file_real(file)?);
         }
         let Some(process) = process else { return Ok(attr) };
+        let mut unread = Vec::new();
         for h in handles {
             if h.written_by(process.id) {
                 // While it commits, its buffer is as good as current.
@@ -76,14 +82,17 @@ impl Tree {
                     attr.blocks = attr.size.div_ceil(512);
                     attr.mtime = state.last_write;
                 }
-            } else if h.mode.read && h.opened_by(process.id) {
-                // Size and version are of one moment: the ones that are told of each other.
-                let version = self.docs.current(view.doc())?;
-                if let Some(content) = version.view(view) {
-                    attr.size = content.len();
-                }
-                *h.told.lock() = Some(version);
+            } else if asked && h.mode.read && h.opened_by(process.id) {
+                unread.push(h);
             }
+        }
+        if !unread.is_empty() {
+            // Size and version are of one moment: the ones that are told of each other.
+            let version = self.docs.current(view.doc())?;
+            if let Some(content) = version.view(view) {
+                attr.size = content.len();
+            }
+            self.asked.told(who.tid, view, unread.into_iter(), &version);
         }
         Ok(attr)
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::documents::{Version, Written};
-use crate::model::{DocId, FileId, View};
+use crate::model::{DocId, FileId, Stamp, View};
 use crate::vfs::handle::DocHandle;
 use crate::vfs::layer::{Caller, Error, FileType, Node, Renaming, Result};
 use crate::vfs::processes::Process;
@@ -427,7 +427,7 @@ impl Tree {
     /// `ESTALE` makes the kernel look its name up again.
     pub(in crate::vfs) fn still_plain(&self, who: &Caller, node: Node) -> Result<()> {
         let moved = self.files.moved_at.load(Ordering::Acquire);
-        if moved == i64::MIN || self.now().0.saturating_sub(moved) > super::BELIEVED {
+        if moved == i64::MIN || self.now().due(Stamp(moved), super::BELIEVED) {
             return Ok(());
         }
         let path = self.directory_path(node);

@@ -94,7 +94,7 @@ impl Plain {
         let before = std::mem::replace(&mut *inode.cached.lock(), known.then_some(now));
         // Bits that a write takes away only from some callers need our looking at each write.
         let lendable = !attr::has_set_ids(&st);
-        let (lent, _room) = (AtomicBool::new(false), inode.room());
+        let (lent, _room) = (AtomicBool::new(false), inode.room()?);
         let fh = self.handles.add_file(FileHandle { file, writes, lendable, lent, inode, _room });
         let keep_cache = known && !self.strict && before == Some(now);
         Ok(Opened { fh, direct_io: self.strict, keep_cache, cache_dir: false })
@@ -257,6 +257,8 @@ impl Layer for Plain {
     ) -> Result<Created> {
         let name = beneath::component(name)?;
         let (dir, dir_fd) = self.dir(parent)?;
+        // Else the file would be there and could not be opened.
+        drop(dir.room()?);
         let passed = (flags & (PASSED_ON | libc::O_EXCL) | libc::O_CREAT) as u32;
         // Not blocking: the name may be a FIFO by now.
         let passed = OFlags::from_bits_retain(passed) | OFlags::NONBLOCK;
@@ -351,8 +353,9 @@ impl Layer for Plain {
         if inode.kind != FileType::Directory {
             return Err(Error::NotDirectory);
         }
+        let _room = inode.room()?;
         let file = File::from(beneath::reopen(&*inode.fd()?, OFlags::DIRECTORY)?);
-        let (names, _room) = (parking_lot::Mutex::default(), inode.room());
+        let names = parking_lot::Mutex::default();
         let fh = self.handles.add_dir(DirHandle { inode, file, names, _room });
         Ok(Opened { fh, direct_io: false, keep_cache: false, cache_dir: false })
     }

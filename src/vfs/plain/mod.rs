@@ -67,7 +67,9 @@ impl Plain {
     pub fn new(store: &Path) -> Result<Plain> {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let limit = limit.current.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-        Plain::with_budget(store, (limit / 2).clamp(64, 100_000))
+        let budget = (limit / 2).clamp(64, 100_000);
+        let kept_back = (limit / 8).clamp(64, 1024) + budget / 16;
+        Plain::with_limits(store, budget, limit.saturating_sub(kept_back).max(16))
     }
 
     /// The same with at most about `budget` descriptors for open and known files together, but
@@ -77,11 +79,16 @@ impl Plain {
     /// # Errors
     /// `store` is not a directory that can be opened.
     pub fn with_budget(store: &Path, budget: usize) -> Result<Plain> {
+        Plain::with_limits(store, budget, usize::MAX)
+    }
+
+    /// The same with at most `most` open files and directories: more are `ENFILE`.
+    fn with_limits(store: &Path, budget: usize, most: usize) -> Result<Plain> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(store, flags, Mode::empty())?;
         Ok(Plain {
             root: rustix::io::fcntl_dupfd_cloexec(&root, 3)?,
-            nodes: Nodes::new(root, budget)?,
+            nodes: Nodes::new(root, budget, most)?,
             handles: Handles::default(),
             privileged: rustix::process::geteuid().is_root(),
             strict: false,

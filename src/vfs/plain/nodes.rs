@@ -89,6 +89,9 @@ struct Spot {
 struct Shared {
     open: Arc<AtomicUsize>,
     budget: usize,
+    /// Open files and directories that there may be; the rest of the process's descriptors is for
+    /// documents, commands and looking at processes.
+    most: usize,
     /// Open files and directories; each takes a descriptor out of the budget.
     handles: AtomicUsize,
     ring: Mutex<VecDeque<Weak<Inode>>>,
@@ -153,11 +156,16 @@ impl Drop for Room {
 }
 
 impl Inode {
-    /// Makes room for the descriptor of an open file or directory.
-    pub(super) fn room(&self) -> Room {
-        self.shared.handles.fetch_add(1, Ordering::Relaxed);
+    /// Makes room for the descriptor of an open file or directory; `ENFILE` when there are as many
+    /// as may be.
+    pub(super) fn room(&self) -> Result<Room, Errno> {
+        let before = self.shared.handles.fetch_add(1, Ordering::Relaxed);
+        let room = Room(Arc::clone(&self.shared));
+        if before >= self.shared.most {
+            return Err(Errno::NFILE);
+        }
         self.shared.keep_to_budget();
-        Room(Arc::clone(&self.shared))
+        Ok(room)
     }
 
     /// The node's descriptor. `ESTALE` when it had to be closed and the file has since moved
@@ -258,11 +266,12 @@ pub(super) struct Nodes {
 
 impl Nodes {
     /// A table with the root alone. About `budget` descriptors are kept open, those of open files counted in.
-    pub(super) fn new(root: OwnedFd, budget: usize) -> Result<Nodes, Errno> {
+    pub(super) fn new(root: OwnedFd, budget: usize, most: usize) -> Result<Nodes, Errno> {
         let st = beneath::stat_fd(&root)?;
         let shared = Arc::new(Shared {
             open: Arc::new(AtomicUsize::new(0)),
             budget,
+            most,
             handles: AtomicUsize::new(0),
             ring: Mutex::default(),
             moves: RwLock::default(),

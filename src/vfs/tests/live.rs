@@ -118,6 +118,18 @@ fn broken_configs_are_refused_and_both_names_are_one_document() {
 }
 
 #[test]
+fn a_good_save_under_the_other_name_takes_the_refused_text_away_too() {
+    let w = world();
+    let p = w.stranger("node");
+    p.save("config.json", "{\"a\": 1}\n").unwrap();
+    refused(p.save("config.json", "{\"a\": ,}\n"));
+    w.stranger("other").append("config.yaml", "b: 2\n").unwrap();
+    assert_eq!(w.names(".refused"), ["config.json.refused"], "another program's save");
+    p.append("config.yaml", "c: 3\n").unwrap();
+    assert_eq!(w.names(".refused"), [""; 0]);
+}
+
+#[test]
 fn a_row_changed_with_sqlite_is_in_the_next_read_and_merges() {
     let w = world();
     let p = w.stranger("editor");

@@ -1,10 +1,13 @@
 //! The tree driven by processes that do what real ones were seen doing, without a mount.
 
+mod bounds;
+mod clock;
 mod disk;
 mod errors;
 mod fakes;
 mod live;
 mod managed;
+mod model;
 mod names;
 mod programs;
 mod random;

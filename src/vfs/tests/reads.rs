@@ -51,6 +51,55 @@ fn a_short_read_is_not_yet_the_end() {
 }
 
 #[test]
+fn a_version_that_nobody_asked_for_is_not_kept_for_the_first_read() {
+    let w = World::new();
+    let p = w.stranger("editor");
+    let early = p.open("missions.md", RD).unwrap();
+    // Calls that are answered with attributes, without anybody's having asked for them.
+    let fd = p.open("missions.md", WR | CREAT | TRUNC).unwrap();
+    p.write(fd, "- mine\n- and more\n").unwrap();
+    p.ftruncate(fd, 7).unwrap();
+    p.close(fd).unwrap();
+    let now = w.text();
+    assert!(now.contains("- mine"));
+    assert_eq!(p.read_on(early), now);
+}
+
+/// `open` as the kernel does it: it asks for the attributes first, to check permissions.
+fn open_checked(p: P<'_>, name: &str, flags: i32) -> Fd {
+    let (parent, file) = p.at(name);
+    let node = p.w.tree.lookup(&p.who(), parent, &file).unwrap().node;
+    p.w.tree.getattr(&p.who(), node, None).unwrap();
+    let fh = p.w.tree.open(&p.who(), node, flags).unwrap().fh;
+    let fd = p.w.number();
+    p.w.open.lock().insert(fd, Open { node, fh, flags, offset: 0, count: 0 });
+    p.attach(fd, node, flags);
+    fd
+}
+
+#[test]
+fn what_the_kernel_asks_for_before_an_open_pins_nothing() {
+    let w = World::new();
+    let p = w.stranger("python");
+    let unread = open_checked(p, "missions.md", RD);
+    let again = open_checked(p, "missions.md", RD);
+    w.docs.publish(DocId::Missions, Some("- new\n"));
+    assert_eq!(p.read_on(unread), "- new\n");
+    // What `stat` has told before that open counts, by name or by descriptor.
+    let asked: [&dyn Fn(); 2] =
+        [&|| drop(p.stat("missions.md")), &|| assert_ne!(p.fstat(again).size, 0)];
+    for (n, ask) in asked.into_iter().enumerate() {
+        let pinned = open_checked(p, "missions.md", RD);
+        let told = w.text();
+        ask();
+        w.docs.publish(DocId::Missions, Some(&format!("- newer {n}\n")));
+        let other = open_checked(p, "missions.md", RD);
+        assert_eq!(p.read_on(pinned), told);
+        assert_eq!(p.read_on(other), w.text());
+    }
+}
+
+#[test]
 fn a_process_reads_the_version_that_it_was_told_the_size_of() {
     let w = World::new();
     let p = w.stranger("rsync");

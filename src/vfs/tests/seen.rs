@@ -59,6 +59,23 @@ fn after_a_save_the_writer_has_seen_what_it_wrote() {
 }
 
 #[test]
+fn a_text_that_was_written_anew_owes_nothing_to_what_was_there() {
+    let w = World::new();
+    let (p, blind) = (w.stranger("python"), w.stranger("dd"));
+    p.append("missions.md", "- mine\n").unwrap();
+    for (writer, seen) in [(p, Some("- mine\n")), (blind, None)] {
+        let fd = writer.open("missions.md", RW).unwrap();
+        let text = "# Missions\n\n## Pending\n- a\n";
+        writer.write(fd, &text[..9]).unwrap();
+        writer.write(fd, &text[9..]).unwrap();
+        writer.ftruncate(fd, text.len() as u64).unwrap();
+        writer.close(fd).unwrap();
+        assert_eq!(w.docs.last().seen.as_deref(), seen);
+        assert!(w.text().contains("- b\n"), "nobody had seen it");
+    }
+}
+
+#[test]
 fn after_an_append_the_writer_has_seen_its_own_lines_besides() {
     let w = World::new();
     let p = w.stranger("bash");
@@ -314,4 +331,19 @@ fn a_read_for_a_backup_is_no_look() {
     assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
     assert!(!w.docs.last().stale);
     assert!(w.text().contains("- z\n- mine\n"));
+}
+
+#[test]
+fn what_a_writer_has_saved_it_knows_wherever_else_it_put_the_text() {
+    let w = World::new();
+    let p = w.stranger("agent");
+    p.cat("missions.md").unwrap();
+    let text = format!("{FIRST}- c\n");
+    p.save("missions.md", &text).unwrap();
+    p.save("copy", &text).unwrap();
+    // In its lines nearer to what it had read at first.
+    let edited = format!("{FIRST}- c, edited\n");
+    p.save("missions.md", &edited).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(&text[..]));
+    assert_eq!(w.text(), edited);
 }

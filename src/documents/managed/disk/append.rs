@@ -75,6 +75,10 @@ pub(super) fn append<'d>(
         last_modification: Timespec { tv_sec, tv_nsec: i64::from(nanos) as _ },
     };
     rustix::fs::futimens(&appended.file, &times)?;
+    let mode = super::make::without_set_ids(stat.st_mode);
+    if mode != stat.st_mode & 0o7777 {
+        rustix::fs::fchmod(&appended.file, Mode::from_raw_mode(mode))?;
+    }
     let mut new = print(&rustix::fs::fstat(appended.file.as_fd())?);
     // When somebody else has added something at the same moment, this is not what is there, and
     // the next look finds both.

@@ -80,8 +80,7 @@ pub(super) fn make(
                 let _ = rustix::fs::fchown(&file, None, Some(gid));
             }
             copy_xattrs(old, file.as_fd());
-            let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-            rustix::fs::fchmod(&file, mode)?;
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(without_set_ids(stat.st_mode)))?;
             atime = Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ };
         }
         None => as_new(parent, file.as_fd())?,
@@ -93,6 +92,13 @@ pub(super) fn make(
     // a power loss, have an empty file in the place of the old one (R8).
     rustix::fs::fdatasync(&file)?;
     Ok((temporary, file.into()))
+}
+
+/// The permission bits of a file whose text has changed: like any write, a save takes away what
+/// would let the text run as somebody else.
+pub(super) fn without_set_ids(mode: u32) -> u32 {
+    let set_group = if mode & 0o010 != 0 { 0o2000 } else { 0 };
+    mode & 0o7777 & !(0o4000 | set_group)
 }
 
 fn own(uid: u32) -> rustix::fs::Uid {
@@ -121,7 +127,9 @@ fn copy_xattrs(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let Ok(len) = rustix::fs::listxattr(&from, &mut names[..]) else { return };
     names.truncate(len);
     let mut value = vec![0; XATTR_MAX];
-    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+    // Those that would let the text run with more rights go, as with any write.
+    let copied = |name: &&[u8]| !name.is_empty() && *name != b"security.capability";
+    for name in names.split(|b| *b == 0).filter(copied) {
         let copied = rustix::fs::getxattr(&from, name, &mut value[..])
             .and_then(|len| rustix::fs::fsetxattr(to, name, &value[..len], XattrFlags::empty()));
         if let Err(e) = copied {

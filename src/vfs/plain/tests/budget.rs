@@ -49,3 +49,18 @@ fn a_change_of_nothing_takes_setuid_away_like_any_chown() {
     let nothing = SetAttr::default();
     assert_eq!(f.plain.setattr(&f.me, node, &nothing).unwrap().0.perm, 0o755);
 }
+
+#[test]
+fn open_files_leave_descriptors_for_everything_else() {
+    let f = with_budget(64);
+    let plain = Plain::with_limits(f.dir.path(), 64, 10).unwrap();
+    let make =
+        |i: i32| plain.create(&f.me, ROOT, OsStr::new(&format!("f{i}")), 0o600, 0, libc::O_RDWR);
+    let open: Vec<_> = (0..10).map(|i| make(i).unwrap()).collect();
+    let full = make(10).map(|_| ());
+    assert!(matches!(full, Err(Error::Os(rustix::io::Errno::NFILE))), "{full:?}");
+    assert!(!f.dir.path().join("f10").exists(), "what cannot be opened is not made");
+    assert!(plain.opendir(&f.me, ROOT, 0).is_err());
+    plain.release(open[0].entry.node, open[0].opened.fh).unwrap();
+    make(10).unwrap();
+}

@@ -1,0 +1,418 @@
+//! The system calls of actors on documents: what they must answer and what the model knows then.
+
+use super::ops::Doc;
+use super::oracle::Seen;
+use super::real::{Answer, Real};
+use super::run::{Effect, Plan, Run, Verdict, What, expect, of};
+use super::state::{Handle, Looks, Refused};
+use super::text;
+
+/// Whether the text is one that a save may have; else it must be refused.
+fn judge(doc: Doc, bytes: &[u8]) -> Option<String> {
+    let text = String::from_utf8(bytes.to_vec()).ok()?;
+    let good = match doc {
+        Doc::Missions => !text.trim().is_empty() && !text.contains('\0'),
+        Doc::Config => text::keys(&text).is_ok(),
+    };
+    good.then_some(text)
+}
+
+/// What a read of so many bytes from here returns.
+fn slice(text: &[u8], position: u64, size: usize) -> Vec<u8> {
+    let from = (position as usize).min(text.len());
+    text[from..(from + size).min(text.len())].to_vec()
+}
+
+impl<R: Real> Run<R> {
+    pub(super) fn open(
+        &mut self,
+        who: usize,
+        slot: usize,
+        doc: Doc,
+        name: &str,
+        flags: i32,
+    ) -> Verdict<bool> {
+        let shown = if name == doc.name() { self.shown(who, doc) } else { Some(true) };
+        let Some(shown) = shown else { return Ok(false) };
+        let answer = self.real.open(who, slot, name, flags);
+        let errno = match (shown, flags & libc::O_CREAT != 0, flags & libc::O_EXCL != 0) {
+            (false, false, _) => libc::ENOENT,
+            (true, true, true) => libc::EEXIST,
+            _ => 0,
+        };
+        expect(&format!("open of {name}"), &answer, errno)?;
+        if answer.is_err() {
+            return Ok(false);
+        }
+        if !shown {
+            self.actors[who].removed[of(doc)] = None;
+        }
+        let empty = !shown || flags & libc::O_TRUNC != 0;
+        self.ids += 1;
+        self.actors[who].handles[slot] = Some(Handle {
+            id: self.ids,
+            doc,
+            flags,
+            created: !shown,
+            opened: self.docs[of(doc)].last(),
+            position: 0,
+            reading: None,
+            at_end: false,
+            moves: false,
+            told: None,
+            base: None,
+            buffer: empty.then(Vec::new),
+            start: None,
+            patched: false,
+            fragment: Vec::new(),
+            dirty: false,
+            touched: false,
+            only_truncated: empty,
+            refused: false,
+            got: Vec::new(),
+            complete: false,
+            mixed: false,
+        });
+        self.check(None)?;
+        Ok(true)
+    }
+
+    /// A read from where the last one ended. It returns what one version has there.
+    pub(super) fn read(&mut self, who: usize, slot: usize, size: usize) -> Verdict {
+        let Some(h) = self.actors[who].handles[slot].as_mut().filter(|h| h.reads()) else {
+            return Ok(());
+        };
+        let docs = &self.docs[of(h.doc)];
+        let mut look = None;
+        let first = h.reading.is_none();
+        let mut wanted = match h.own_text() {
+            Some(own) => slice(own, h.position, size),
+            None => {
+                let last = docs.last();
+                let told = h.told.take();
+                let version = match h.reading {
+                    None => told.unwrap_or(last),
+                    Some(_) if h.moves || (h.at_end && h.position == 0) => last,
+                    Some(old) if h.at_end => {
+                        // A follower gets what was added; of other changes it is told in time.
+                        if !docs.current().starts_with(&docs.texts[old]) {
+                            h.position = 0;
+                            h.got.clear();
+                        }
+                        h.mixed = h.position > 0 && old != last;
+                        last
+                    }
+                    Some(old) => old,
+                };
+                if first || h.moves || h.at_end {
+                    look = Some(version);
+                    h.buffer = None;
+                }
+                (h.reading, h.moves, h.at_end) = (Some(version), false, false);
+                slice(docs.texts[version].as_bytes(), h.position, size)
+            }
+        };
+        let own = h.own_text().is_some();
+        let answer = self.real.read(who, slot, h.position, size);
+        if first && look.is_some() && !self.real.exact() {
+            // A kernel may ask for the size on its own account, between the open and the first read.
+            let since = (h.opened..=docs.last()).rev();
+            let text = |v: usize| slice(docs.texts[v].as_bytes(), h.position, size);
+            let mut shown = since.filter(|v| answer.as_ref() == Ok(&text(*v)));
+            if answer.as_ref() != Ok(&wanted)
+                && let Some(version) = shown.next()
+            {
+                wanted = text(version);
+                (h.reading, look) = (Some(version), Some(version));
+            }
+        }
+        if let Some(version) = look {
+            let seen = Seen { version, text: docs.texts[version].clone(), exact: true };
+            h.base = Some(seen.clone());
+            let doc = h.doc;
+            self.actors[who].looks[of(doc)].note(seen);
+        }
+        let h = self.actors[who].handles[slot].as_mut().expect("the handle");
+        if answer.as_ref() != Ok(&wanted) {
+            let shown = answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let wanted = String::from_utf8_lossy(&wanted);
+            return Err(format!(
+                "a read from {} should give\n{wanted:?}\nand gave\n{shown:?}",
+                h.position
+            ));
+        }
+        h.position += wanted.len() as u64;
+        h.got.extend_from_slice(&wanted);
+        if wanted.is_empty() && !own {
+            h.at_end = true;
+            if !h.mixed {
+                h.complete = true;
+                let text = String::from_utf8(h.got.clone()).map_err(|e| e.to_string())?;
+                let doc = h.doc;
+                self.actors[who].memory[of(doc)] = Some(text);
+            }
+        }
+        self.check(None).map(drop)
+    }
+
+    pub(super) fn rewind(&mut self, who: usize, slot: usize) {
+        if let Some(h) = self.handle(who, slot) {
+            (h.position, h.complete, h.mixed) = (0, false, false);
+            h.got.clear();
+        }
+    }
+
+    /// The text that is written into, as a write at `offset` finds it.
+    fn buffer(&mut self, who: usize, slot: usize, offset: u64) -> &mut Vec<u8> {
+        let h = self.actors[who].handles[slot].as_mut().expect("an open handle");
+        let docs = &self.docs[of(h.doc)];
+        if h.buffer.is_none() {
+            let read = h.reading.filter(|v| offset <= docs.texts[*v].len() as u64);
+            let version = read.unwrap_or(docs.last());
+            h.start = Some(version);
+            h.buffer = Some(docs.texts[version].clone().into_bytes());
+        }
+        h.soil();
+        h.touched = true;
+        h.buffer.get_or_insert_default()
+    }
+
+    pub(super) fn write(&mut self, who: usize, slot: usize, offset: u64, bytes: &[u8]) -> Verdict {
+        let h = self.handle(who, slot).expect("an open handle");
+        if h.appends() {
+            if h.refused {
+                h.fragment.clear();
+            }
+            h.fragment.extend_from_slice(bytes);
+            h.soil();
+            h.touched = true;
+        } else {
+            let buffer = self.buffer(who, slot, offset);
+            let end = offset as usize + bytes.len();
+            buffer.resize(buffer.len().max(end), 0);
+            buffer[offset as usize..end].copy_from_slice(bytes);
+        }
+        let answer = self.real.write(who, slot, offset, bytes);
+        expect("write", &answer, 0)?;
+        self.check(None).map(drop)
+    }
+
+    pub(super) fn truncate(&mut self, who: usize, slot: usize, size: u64) -> Verdict {
+        if size == 0 {
+            let h = self.handle(who, slot).expect("an open handle");
+            h.buffer = Some(Vec::new());
+            h.start = None;
+            h.soil();
+            h.touched = true;
+        } else {
+            self.buffer(who, slot, 0).resize(size as usize, 0);
+        }
+        let answer = self.real.truncate(who, slot, size);
+        expect("ftruncate", &answer, 0)?;
+        self.check(None).map(drop)
+    }
+
+    pub(super) fn fsync(&mut self, who: usize, slot: usize) -> Verdict {
+        let Some(h) = self.handle(who, slot) else { return Ok(()) };
+        if h.only_truncated && h.writes() && (!h.created || h.flags & libc::O_TRUNC != 0) {
+            h.soil();
+        }
+        let plan = self.plan(who, slot);
+        let answer = self.real.fsync(who, slot);
+        self.committed(who, slot, plan, &answer, "fsync").map(drop)
+    }
+
+    pub(super) fn close(&mut self, who: usize, slot: usize) -> Verdict<bool> {
+        let Some(h) = self.handle(who, slot) else { return Ok(false) };
+        let (doc, empties) = (h.doc, !h.created || h.flags & libc::O_TRUNC != 0);
+        if h.only_truncated && h.writes() && empties && !h.appends() {
+            self.refuse(who, None, doc, Vec::new());
+        }
+        let plan = self.plan(who, slot);
+        let answer = self.real.close(who, slot);
+        let done = self.committed(who, slot, plan, &answer, "close");
+        self.actors[who].handles[slot] = None;
+        done
+    }
+
+    /// What somebody who saves through this handle may have seen (section 4).
+    fn seen(&self, who: usize, h: &Handle) -> Vec<Option<Seen>> {
+        let begun = h.start.map(|version| Seen {
+            version,
+            text: self.docs[of(h.doc)].texts[version].clone(),
+            exact: true,
+        });
+        let own = match &h.base {
+            Some(base) => vec![Some(base.clone())],
+            None => self.actors[who].looks[of(h.doc)].possible(),
+        };
+        // An edit in place starts from the version that it edits, if its writer has read none; who
+        // has changed a few bytes of it can hardly have meant another one.
+        if !h.patched {
+            return own;
+        }
+        let mut all: Vec<_> = own.into_iter().map(|s| s.or(begun.clone())).collect();
+        all.extend(begun.map(Some));
+        all
+    }
+
+    fn plan(&self, who: usize, slot: usize) -> Plan {
+        let Some(h) = &self.actors[who].handles[slot] else { return Plan::Nothing };
+        match &h.buffer {
+            _ if !h.dirty => Plan::Nothing,
+            _ if h.refused => Plan::Sticky,
+            Some(buffer) => match judge(h.doc, buffer) {
+                Some(text) => Plan::Save(self.seen(who, h), text),
+                None => Plan::Refuse(buffer.clone()),
+            },
+            None => match String::from_utf8(h.fragment.clone()) {
+                Ok(text) if !text.contains('\0') => Plan::Append(text),
+                _ => Plan::Refuse(h.fragment.clone()),
+            },
+        }
+    }
+
+    /// Whether the save was acknowledged and has changed something.
+    fn committed(
+        &mut self,
+        who: usize,
+        slot: usize,
+        plan: Plan,
+        answer: &Answer<()>,
+        call: &str,
+    ) -> Verdict<bool> {
+        let h = self.actors[who].handles[slot].as_mut().expect("an open handle");
+        let (id, doc, base) = (h.id, h.doc, h.base.clone());
+        match plan {
+            Plan::Nothing => {
+                expect(call, answer, 0)?;
+                self.check(None)
+            }
+            Plan::Sticky => {
+                expect(call, answer, libc::EIO)?;
+                self.check(None)
+            }
+            Plan::Refuse(text) => {
+                expect(call, answer, libc::EIO)?;
+                h.refused = true;
+                self.refuse(who, Some(id), doc, text);
+                self.check(None)
+            }
+            Plan::Save(seen, text) => {
+                expect(call, answer, 0)?;
+                let changed = self.saved(
+                    who,
+                    Some(id),
+                    Effect { doc, what: What::Save(seen, text.clone()), may: false, ino: None },
+                )?;
+                let seen =
+                    Seen { version: self.docs[of(doc)].last(), text: text.clone(), exact: true };
+                self.believes(who, doc, text);
+                if let Some(h) = self.handle(who, slot) {
+                    h.clean(Some(seen));
+                }
+                Ok(changed)
+            }
+            Plan::Append(lines) => {
+                expect(call, answer, 0)?;
+                let before = self.docs[of(doc)].current().to_owned();
+                let what = What::Appends(vec![lines.clone()]);
+                let changed =
+                    self.saved(who, Some(id), Effect { doc, what, may: false, ino: None })?;
+                let seen = self.has_appended(who, doc, base, &before, &lines);
+                if let Some(h) = self.handle(who, slot) {
+                    h.clean(seen);
+                }
+                Ok(changed)
+            }
+        }
+    }
+
+    /// A good save: its `.refused` files go if it changed something, those of its handle always.
+    fn saved(&mut self, who: usize, handle: Option<u64>, effect: Effect) -> Verdict<bool> {
+        let (doc, generation) = (effect.doc, self.actors[who].generation);
+        let changes = self.look(&effect);
+        self.refused.retain(|r| {
+            let own = r.who == who && r.generation == generation && r.doc == doc && changes;
+            r.stays || !(own || (handle.is_some() && r.handle == handle))
+        });
+        self.check(Some(effect))
+    }
+
+    /// The same for a file of `who` that was renamed onto the name.
+    pub(super) fn published(
+        &mut self,
+        who: usize,
+        generation: usize,
+        effect: Effect,
+    ) -> Verdict<bool> {
+        let changes = self.look(&effect);
+        let doc = effect.doc;
+        self.refused.retain(|r| {
+            r.stays || !changes || (r.who, r.generation, r.doc) != (who, generation, doc)
+        });
+        self.check(Some(effect))
+    }
+
+    /// Whether the document is another one than before.
+    fn look(&mut self, effect: &Effect) -> bool {
+        let now = self.real.observe(effect.doc).map(|(text, _)| text).unwrap_or_default();
+        now != self.docs[of(effect.doc)].current().as_bytes()
+    }
+
+    pub(super) fn refuse(&mut self, who: usize, handle: Option<u64>, doc: Doc, text: Vec<u8>) {
+        self.count.refusals += 1;
+        self.refused.retain(|r| r.stays || handle.is_none() || r.handle != handle);
+        let generation = self.actors[who].generation;
+        self.refused.push(Refused { who, generation, handle, doc, text, stays: false });
+    }
+
+    /// After a whole-file save the writer has seen what it wrote (section 4).
+    pub(super) fn believes(&mut self, who: usize, doc: Doc, text: String) {
+        let version = self.docs[of(doc)].last();
+        self.actors[who].memory[of(doc)] = Some(text.clone());
+        self.actors[who].looks[of(doc)].note(Seen { version, text, exact: true });
+    }
+
+    /// After an append it has seen what it had seen before plus its own lines.
+    pub(super) fn has_appended(
+        &mut self,
+        who: usize,
+        doc: Doc,
+        base: Option<Seen>,
+        before: &str,
+        lines: &str,
+    ) -> Option<Seen> {
+        let (version, after) = (self.docs[of(doc)].last(), self.docs[of(doc)].current());
+        let with = |seen: Option<&Seen>| match seen {
+            Some(seen) if seen.exact && seen.text == before => {
+                Seen { version, text: after.to_owned(), exact: true }
+            }
+            seen => {
+                let text = seen.map_or("", |s| &s.text);
+                let text = match doc {
+                    Doc::Missions => text::with_appended(text, lines),
+                    Doc::Config => {
+                        let mut keys = text::keys(text).unwrap_or_default();
+                        let there = text::keys(after).unwrap_or_default();
+                        for (key, _) in lines.lines().filter_map(|l| l.split_once(": ")) {
+                            keys.extend(
+                                there.get(key).map(|value| (key.to_owned(), value.clone())),
+                            );
+                        }
+                        text::dump(&keys)
+                    }
+                };
+                Seen { version, text, exact: false }
+            }
+        };
+        let looks: &mut Looks = &mut self.actors[who].looks[of(doc)];
+        let newer =
+            looks.newest().is_none_or(|own| base.as_ref().is_some_and(|b| b.version > own.version));
+        if newer && let Some(base) = base {
+            looks.note(base);
+        }
+        looks.append(version, with);
+        looks.newest().cloned()
+    }
+}

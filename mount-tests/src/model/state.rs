@@ -1,0 +1,212 @@
+//! What the model knows: the versions of each document, what each actor has in memory and has
+//! seen, and what is open.
+
+use super::ops::{Doc, SLOTS};
+use super::oracle::Seen;
+
+/// A document.
+#[derive(Debug, Default)]
+pub struct Versions {
+    /// The texts, oldest first; an empty one: there is no file yet.
+    pub texts: Vec<String>,
+    /// The versions that changed rows have made.
+    pub by_rows: Vec<usize>,
+    /// Versions that may have come and gone between two looks at the document.
+    pub unseen: usize,
+    /// `st_mtime` and `st_ino` as last told.
+    pub told: Option<(i128, u64)>,
+}
+
+impl Versions {
+    /// The number of the current version.
+    pub fn last(&self) -> usize {
+        self.texts.len() - 1
+    }
+
+    /// Its text.
+    pub fn current(&self) -> &str {
+        self.texts.last().map_or("", |text| text)
+    }
+}
+
+/// What one process has seen of one document.
+#[derive(Debug, Clone, Default)]
+pub struct Looks {
+    /// Everything, in order.
+    all: Vec<Seen>,
+    /// The daemon was killed: it may have forgotten any of the latest looks.
+    doubtful: bool,
+}
+
+impl Looks {
+    /// One more.
+    pub fn note(&mut self, seen: Seen) {
+        self.doubtful = false;
+        self.all.push(seen);
+    }
+
+    /// The daemon was killed.
+    pub fn doubt(&mut self) {
+        self.doubtful = !self.all.is_empty();
+    }
+
+    /// The newest version read or saved; of one version what was seen last.
+    pub fn newest(&self) -> Option<&Seen> {
+        self.all.iter().max_by_key(|s| s.version)
+    }
+
+    /// An append: whatever was seen before, with its own lines.
+    pub fn append(&mut self, version: usize, with: impl Fn(Option<&Seen>) -> Seen) {
+        let possible = self.possible();
+        self.all.extend(possible.iter().map(|s| Seen { version, ..with(s.as_ref()) }));
+    }
+
+    /// What may count as the newest.
+    pub fn possible(&self) -> Vec<Option<Seen>> {
+        match self.doubtful {
+            true => self.all.iter().cloned().map(Some).chain([None]).collect(),
+            false => vec![self.newest().cloned()],
+        }
+    }
+}
+
+/// An open file.
+#[derive(Debug)]
+pub struct Handle {
+    /// Its number: no other one has it.
+    pub id: u64,
+    /// Of which document.
+    pub doc: Doc,
+    /// The flags of the open.
+    pub flags: i32,
+    /// The name was not there for the opener.
+    pub created: bool,
+    /// The version current then.
+    pub opened: usize,
+    /// Where the next read begins.
+    pub position: u64,
+    /// The version that reads return.
+    pub reading: Option<usize>,
+    /// The last read returned end of file: the next one moves on.
+    pub at_end: bool,
+    /// It was committed: the next read moves on, wherever it begins.
+    pub moves: bool,
+    /// The version whose size the opener has asked for since the open.
+    pub told: Option<usize>,
+    /// What was last read or saved through it (section 4, rule 1).
+    pub base: Option<Seen>,
+    /// The text that was written over the document.
+    pub buffer: Option<Vec<u8>>,
+    /// The version that the buffer began as.
+    pub start: Option<usize>,
+    /// A few bytes of it were overwritten in place.
+    pub patched: bool,
+    /// Bytes that were appended.
+    pub fragment: Vec<u8>,
+    /// There is something that no commit has seen.
+    pub dirty: bool,
+    /// Its opener has written or cut something of it.
+    pub touched: bool,
+    /// Truncated or created by the open, and nothing written since.
+    pub only_truncated: bool,
+    /// The last commit was refused.
+    pub refused: bool,
+    /// What was read since the beginning of the text.
+    pub got: Vec<u8>,
+    /// That is all of it.
+    pub complete: bool,
+    /// What was read since the beginning is of two versions, as a follower reads.
+    pub mixed: bool,
+}
+
+impl Handle {
+    /// May read.
+    pub fn reads(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_WRONLY
+    }
+
+    /// May write.
+    pub fn writes(&self) -> bool {
+        self.flags & libc::O_ACCMODE != libc::O_RDONLY
+    }
+
+    /// Appends.
+    pub fn appends(&self) -> bool {
+        self.flags & libc::O_APPEND != 0
+    }
+
+    /// The text that its own reads return instead of a version.
+    pub fn own_text(&self) -> Option<&[u8]> {
+        self.buffer.as_deref().filter(|_| self.dirty || self.only_truncated)
+    }
+
+    /// New bytes came.
+    pub fn soil(&mut self) {
+        self.dirty = true;
+        self.only_truncated = false;
+        self.refused = false;
+    }
+
+    /// Everything is committed: reads move on, later writes continue the text.
+    pub fn clean(&mut self, base: Option<Seen>) {
+        (self.dirty, self.touched) = (false, false);
+        self.only_truncated = false;
+        self.refused = false;
+        self.fragment.clear();
+        self.start = None;
+        self.patched = false;
+        self.moves = true;
+        if base.is_some() {
+            self.base = base;
+        }
+    }
+}
+
+/// A file of an actor that may be renamed onto a document.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// Onto which.
+    pub doc: Doc,
+    /// What is in it.
+    pub text: String,
+    /// What its writer may have seen when it wrote it.
+    pub seen: Vec<Option<Seen>>,
+    /// The process that wrote it.
+    pub generation: usize,
+}
+
+/// One of those who do something: a process with a session of its own.
+#[derive(Debug, Default)]
+pub struct Actor {
+    /// Counts its processes.
+    pub generation: usize,
+    /// The text that it would edit, per document.
+    pub memory: [Option<String>; 2],
+    /// Per document.
+    pub looks: [Looks; 2],
+    /// What of it outlives a crash.
+    pub kept: [Looks; 2],
+    /// When it has removed the name, which is free for it for a while.
+    pub removed: [Option<u64>; 2],
+    /// The last one is for operations that open and close a file.
+    pub handles: [Option<Handle>; SLOTS + 1],
+    /// Its file.
+    pub draft: Option<Draft>,
+}
+
+/// A text that was refused and has to be kept.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// Who wrote it.
+    pub who: usize,
+    /// Its process.
+    pub generation: usize,
+    /// Through which handle, if it was one.
+    pub handle: Option<u64>,
+    /// Of which document.
+    pub doc: Doc,
+    /// The text.
+    pub text: Vec<u8>,
+    /// The daemon has ended since: it stays until somebody removes it.
+    pub stays: bool,
+}

@@ -1,0 +1,172 @@
+//! Sequences that have failed once, made small.
+
+use mount_tests::model::Op::*;
+use mount_tests::model::ops::Edit::*;
+use mount_tests::model::ops::{Doc, Mode, Way, Wrong, edits};
+
+use super::again;
+
+#[test]
+fn a_title_is_one_after_a_save_by_somebody_who_has_only_appended() {
+    again(&[
+        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 3, section: 0, at: 2 }]) },
+        Open { who: 0, slot: 0, doc: Doc::Missions, mode: Mode::Truncate },
+        Write { who: 0, slot: 0, edits: edits([]) },
+        Remount,
+    ]);
+}
+
+#[test]
+fn a_handle_that_has_not_read_yet_reads_what_its_own_process_has_saved_meanwhile() {
+    again(&[
+        Open { who: 2, slot: 0, doc: Doc::Missions, mode: Mode::Read },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Add { number: 11, section: 0, at: 7 }]),
+        },
+        Read { who: 2, slot: 0, size: 5000 },
+    ]);
+}
+
+#[test]
+fn a_text_written_anew_through_an_unread_handle_removes_no_row_that_nobody_has_seen() {
+    again(&[
+        Open { who: 0, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+        Sql { edit: Add { number: 6, section: 0, at: 5 } },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Alter { number: 7, at: 4 }]) },
+        Write { who: 0, slot: 0, edits: edits([]) },
+        Remount,
+    ]);
+}
+
+#[test]
+fn a_good_append_to_the_other_view_takes_the_refused_text_away() {
+    again(&[
+        Bad { who: 2, doc: Doc::Config, way: Way::Truncate, wrong: Wrong::Broken },
+        Save { who: 0, doc: Doc::Config, way: Way::Truncate, edits: edits([]) },
+        Append { who: 2, doc: Doc::Config, edits: edits([Add { number: 7, section: 0, at: 4 }]) },
+    ]);
+}
+
+#[test]
+fn a_writer_whose_file_another_one_has_published_edits_its_own_line() {
+    again(&[
+        Draft { who: 0, doc: Doc::Missions, edits: edits([Add { number: 15, section: 0, at: 3 }]) },
+        Look { who: 0, doc: Doc::Missions },
+        Publish { who: 0, by: 2 },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Alter { number: 18, at: 4 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_move_to_where_it_is_already_is_no_version() {
+    again(&[
+        Open { who: 2, slot: 0, doc: Doc::Missions, mode: Mode::Append },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([
+                Drop { at: 6 },
+                Add { number: 1, section: 1, at: 6 },
+                Add { number: 2, section: 0, at: 5 },
+            ]),
+        },
+        Write {
+            who: 2,
+            slot: 0,
+            edits: edits([Move { at: 6, section: 0, to: 3 }, Add { number: 3, section: 2, at: 2 }]),
+        },
+        Sql { edit: Add { number: 5, section: 2, at: 5 } },
+        Look { who: 0, doc: Doc::Missions },
+        Rest,
+        Sql { edit: Drop { at: 1 } },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Move { at: 0, section: 0, to: 4 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_person_may_reorder_while_a_program_adds_rows() {
+    again(&[
+        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 2, section: 0, at: 1 }]) },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 3, section: 3, at: 0 }]) },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Add { number: 4, section: 0, at: 2 }]) },
+        Look { who: 2, doc: Doc::Missions },
+        Sql { edit: Add { number: 9, section: 2, at: 6 } },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 1, section: 0, to: 4 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_text_that_has_come_back_is_edited_and_not_doubled() {
+    again(&[
+        Draft { who: 2, doc: Doc::Missions, edits: edits([]) },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Drop { at: 5 }, Add { number: 2, section: 1, at: 6 }]),
+        },
+        Sql { edit: Alter { number: 5, at: 7 } },
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Read },
+        Sql { edit: Add { number: 7, section: 3, at: 0 } },
+        Read { who: 1, slot: 0, size: 100 },
+        Look { who: 0, doc: Doc::Missions },
+        Publish { who: 2, by: 0 },
+        Save { who: 0, doc: Doc::Missions, way: Way::Truncate, edits: edits([]) },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: edits([]) },
+    ]);
+}
+
+#[test]
+fn a_moved_line_stands_as_it_was_written_whatever_its_writer_believes_of_its_times() {
+    again(&[
+        Look { who: 1, doc: Doc::Missions },
+        Draft { who: 0, doc: Doc::Missions, edits: edits([Add { number: 15, section: 0, at: 3 }]) },
+        Rest,
+        Publish { who: 0, by: 2 },
+        Sql { edit: Add { number: 19, section: 1, at: 4 } },
+        Look { who: 1, doc: Doc::Missions },
+        Crash,
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Note { number: 21, at: 1 },
+                Move { at: 3, section: 0, to: 1 },
+                Add { number: 22, section: 3, at: 7 },
+            ]),
+        },
+        Append { who: 2, doc: Doc::Missions, edits: edits([Alter { number: 23, at: 7 }]) },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Add { number: 24, section: 0, at: 6 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 5, section: 3, to: 5 }]),
+        },
+    ]);
+}
