@@ -63,9 +63,10 @@ impl Refresh<'_> {
             let open =
                 |i: &usize| self.of_item[*i].is_none() && self.items[*i].entry.section == section;
             for i in (0..self.items.len()).filter(open) {
-                let text = key_text(&self.items[i].entry.kind);
+                let ours = &self.items[i].entry.kind;
                 let next = |r: &usize| {
-                    self.rows[*r].section == section && key_text(&self.rows[*r].kind) == text
+                    let row = &self.rows[*r];
+                    row.section == section && same_key_text(ours, &row.kind)
                 };
                 let Some(r) = rows.next_if(next) else { break };
                 pairs.push((r, i));
@@ -240,12 +241,21 @@ pub(super) fn key_text(kind: &Kind) -> Cow<'_, str> {
     }
 }
 
+/// Whether [`key_text`] of both is the same.
+fn same_key_text(a: &Kind, b: &Kind) -> bool {
+    match (a, b) {
+        // As a rule nothing has to be cleaned up.
+        (Kind::Mission(a), Kind::Mission(b)) if a.text == b.text => true,
+        _ => key_text(a) == key_text(b),
+    }
+}
+
 /// Columns are equal, as far as the row has them, texts after the clean-up of a foreign
 /// program (merge.md).
 pub(super) fn same_columns(ours: &Kind, row: &Kind) -> bool {
     match (ours, row) {
         (Kind::Mission(a), Kind::Mission(b)) => {
-            clean(&a.text) == clean(&b.text)
+            (a.text == b.text || clean(&a.text) == clean(&b.text))
                 && a.project == b.project
                 && a.complexity == b.complexity
                 && a.times.queued == b.times.queued
