@@ -29,12 +29,9 @@ bench: ## Measure the mount against the disk and plain SQLite (WRITE=1 keeps the
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/bench $(if $(WRITE),--write) $(BENCH_ARGS)
 
-soak: ## Random work with kill -9, and Kōan's kind of programs, for MINUTES (10), seed SEED (ONLY=random|koan); then fuzzing, as long for each target (FUZZ_SECONDS)
+soak: ## Every long test at the same time for MINUTES (10), seed SEED (1), then fuzzing, FUZZ_SECONDS (600) for each target; ONLY=random,koan,model,crashes,sequences,fuzz
 	$(CARGO) build --release --workspace --bins
-	$${CARGO_TARGET_DIR:-target}/release/sequences 10000 $(or $(SEED),1)
-	$${CARGO_TARGET_DIR:-target}/release/model 1000000 $(or $(SEED),1) --minutes $(or $(MINUTES),10)
-	$${CARGO_TARGET_DIR:-target}/release/soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
-	$(if $(ONLY),,scripts/fuzz.sh all $(or $(FUZZ_SECONDS),$$((60 * $(or $(MINUTES),10)))))
+	scripts/soak.sh --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --fuzz-seconds $(or $(FUZZ_SECONDS),600) $(if $(ONLY),--only $(ONLY))
 
 fuzz: ## Look for inputs that break a property, SECONDS (60) for each target (TARGET=all)
 	@scripts/fuzz.sh $(or $(TARGET),all) $(or $(SECONDS),60)

@@ -6,6 +6,7 @@
 # followed by the inputs, if there are any; the exit code is then 1. Settings:
 #   FUZZ_AT_ONCE     targets that run at the same time (one for each processor)
 #   FUZZ_MERGE=1     keep the inputs that reach something new in fuzz/corpus/TARGET, minimised
+#   FUZZ_TIMEOUT     seconds that one input may take (30: other programs may be at work too)
 #   FUZZ_DIR         where the build and the growing corpora are (the target directory)
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -14,6 +15,7 @@ need_rust
 target=${1:?"usage: scripts/fuzz.sh TARGET|all SECONDS"}
 seconds=${2:?"usage: scripts/fuzz.sh TARGET|all SECONDS"}
 at_once=${FUZZ_AT_ONCE:-$(nproc)}
+timeout=${FUZZ_TIMEOUT:-30}
 [ "$seconds" -gt 0 ] || exit 0
 dir=${FUZZ_DIR:-$(target_dir)/fuzz}
 mkdir -p "$dir"
@@ -50,7 +52,7 @@ largest() {
 keep() {
   local name=$1 grown=$2 least file
   least=$(mktemp -d "$dir/least-XXXXXX") || return 1
-  TMPDIR=$scratch "$dir/$host/release/$name" -set_cover_merge=1 -timeout=5 -rss_limit_mb=1024 "$least" \
+  TMPDIR=$scratch "$dir/$host/release/$name" -set_cover_merge=1 -timeout="$timeout" -rss_limit_mb=1024 "$least" \
     "fuzz/corpus/$name" "$grown" > "$dir/$name.merge.log" 2>&1 || return 1
   find "fuzz/corpus/$name" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
   # libFuzzer calls an input by the SHA-1 of its content.
@@ -61,22 +63,23 @@ keep() {
   rm -rf "$least"
 }
 # Inputs that are kept for a target, beside those with names.
-kept=80
+kept=40
 
 # One target; its summary goes to a file.
 one() {
   local name=$1 grown=$dir/corpus/$1 artifacts=fuzz/artifacts/$1 log=$dir/$1.log begin=$SECONDS
-  local crashes=0 runs options
+  local crashes=0 runs took options
   mkdir -p "$grown" "$artifacts" "$scratch/$name"
-  options=(-max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len="$(largest "$name")"
+  options=(-max_total_time="$seconds" -timeout="$timeout" -rss_limit_mb=1024 -max_len="$(largest "$name")"
     -artifact_prefix="$artifacts/" -print_final_stats=1 -use_value_profile=1
     -dict="fuzz/dictionaries/$name")
   TMPDIR=$scratch/$name RUST_BACKTRACE=0 "$dir/$host/release/$name" "${options[@]}" "$grown" \
     "fuzz/corpus/$name" > "$log" 2>&1 || crashes=1
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  took=$((SECONDS - begin))
   if [ "$crashes" = 0 ] && [ "${FUZZ_MERGE:-0}" = 1 ]; then keep "$name" "$grown" || crashes=1; fi
   {
-    printf 'fuzz %s: %s runs, %s s, crashes: %s\n' "$name" "${runs:-0}" $((SECONDS - begin)) $crashes
+    printf 'fuzz %s: %s runs, %s s, crashes: %s\n' "$name" "${runs:-0}" "$took" "$crashes"
     if [ "$crashes" != 0 ]; then
       sed -n 's/.*Test unit written to /  /p' "$log"
       grep -aE -A 2 'panicked at|ERROR: libFuzzer: (timeout|out-of)' "$log" | cut -c 1-300 | head -5

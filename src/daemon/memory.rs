@@ -4,10 +4,11 @@
 //! Left to itself the allocator keeps it all, in a part of its own for every thread that ever asked.
 
 /// Allocations from this size on are given back to the system as soon as they are freed. Without a
-/// fixed bound the allocator raises it to the largest one that it has met.
-const LARGE: libc::c_int = 256 << 10;
+/// fixed bound the allocator raises it to the largest one that it has met. An answer to a read is
+/// smaller: it would have to be made of new pages each time.
+const LARGE: libc::c_int = 2 << 20;
 /// Bytes that may lie free at the end of a part.
-const KEPT: libc::c_int = 1 << 20;
+const KEPT: libc::c_int = 8 << 20;
 /// Parts from which threads allocate.
 const PARTS: libc::c_int = 2;
 

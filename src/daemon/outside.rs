@@ -18,7 +18,6 @@ use rustix::fs::inotify;
 use rustix::io::Errno;
 
 use crate::documents::live::Live;
-use crate::model::DocId;
 use crate::store::DB_NAME;
 
 /// How long after a write the rows are looked at again and again.
@@ -90,7 +89,7 @@ fn serve(live: &Live, mut watch: Watch, stopped: &OwnedFd) {
             alert_until = Instant::now() + ALERT;
         }
         // The look takes in all documents.
-        if let Err(e) = live.current(DocId::Missions) {
+        if let Err(e) = live.notice() {
             log::debug!("not looked at: {e}");
         }
     }

@@ -32,7 +32,7 @@ use crate::vfs::Tree;
 use crate::vfs::both::Both;
 
 /// Time between two rounds: many saves in a row are told together.
-const PAUSE: Duration = Duration::from_millis(15);
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// Starts telling, also those who watch over the control socket (`commands`); ends when
 /// `documents` and their listener are gone.

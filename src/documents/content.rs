@@ -14,15 +14,13 @@ impl Content {
     /// From chunks in order; empty ones are left out.
     pub fn from_chunks(chunks: impl IntoIterator<Item = Arc<[u8]>>) -> Content {
         let mut end = 0u64;
-        let chunks = chunks
-            .into_iter()
-            .filter(|c| !c.is_empty())
-            .map(|c| {
-                end += c.len() as u64;
-                (end, c)
-            })
-            .collect();
-        Content { chunks }
+        let chunks = chunks.into_iter();
+        let mut all = Vec::with_capacity(chunks.size_hint().0);
+        for chunk in chunks.filter(|c| !c.is_empty()) {
+            end += chunk.len() as u64;
+            all.push((end, chunk));
+        }
+        Content { chunks: all.into() }
     }
 
     /// Length in bytes.

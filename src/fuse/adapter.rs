@@ -288,14 +288,9 @@ impl<L: Layer + ?Sized + 'static> Filesystem for Adapter<L> {
         if is_plain(fh) {
             self.lending.released(ino.0);
         }
-        // It is sent after the answers to everything else that was done through the handle, and as
-        // a rule its flush has left nothing to commit.
-        self.core.run(
-            for_reading(fh),
-            Op::Release,
-            move |l| l.release(ino.0, fh.0),
-            reply::empty(reply),
-        );
+        // As a rule the flush has left nothing to commit.
+        let work = move |l: &L| l.release(ino.0, fh.0);
+        self.core.run(for_reading(fh), Op::Release, work, reply::empty(reply));
     }
 
     fn fsync(

@@ -102,6 +102,11 @@ impl Store {
         }
     }
 
+    /// The same; `None` while the writer is at work.
+    pub fn look_when_idle(&self) -> Result<Option<Look<'_>>, StoreError> {
+        self.writer.try_lock().map(|writer| self.look_with(writer)).transpose()
+    }
+
     /// The same, but waits up to `limit` for the writer.
     pub fn look_within(&self, limit: Duration) -> Result<Look<'_>, StoreError> {
         match self.writer.try_lock_for(limit) {
@@ -191,6 +196,7 @@ impl<'s> Idle<'s> {
             let reason = "opened read-only".to_owned();
             return Err(StoreError::Unusable { path: store.db.clone(), reason });
         }
+        store.whereabouts.look_again(&self.writer.conn);
         store.in_place()?;
         let (version, lock) = self.wait_for_lock(wait, deadline, missions_lock)?;
         Ok(Gate { store, lock, writer: self.writer, version, refreshed: false })

@@ -73,11 +73,24 @@ impl Whereabouts {
                 Err(e) => return Err(io(path)(e)),
             }
         }
+        if self.damaged.load(Ordering::Acquire) {
+            return Err(lost(&self.db.0, "is damaged"));
+        }
         Ok(())
     }
 
-    fn damage(&self) -> StoreError {
-        lost(&self.db.0, "is damaged")
+    /// Where damage was found, whether it is still there: an answer of SQLite that says so may
+    /// come of one failed read.
+    pub(super) fn look_again(&self, conn: &Connection) {
+        if !self.damaged.load(Ordering::Acquire) {
+            return;
+        }
+        // From the file, not from what is still in memory of it.
+        let _emptied = conn.execute_batch("PRAGMA shrink_memory");
+        let sound = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
+        if sound.is_ok_and(|said| said == "ok") {
+            self.damaged.store(false, Ordering::Release);
+        }
     }
 
     /// The WAL has lost its name, and nobody has made another one yet.
@@ -110,24 +123,20 @@ fn lost(path: &Path, what: &str) -> StoreError {
 
 impl Store {
     /// Whether saves still reach the database that was opened, under its name, undamaged. Asked by
-    /// every gate; costs three `stat`. After damage was found it is looked again: a fault that has
-    /// passed stops nobody.
+    /// every gate; costs three `stat`.
     ///
     /// Errors: [`StoreError::Unusable`].
     pub fn in_place(&self) -> Result<(), StoreError> {
-        self.whereabouts.check()?;
-        if !self.whereabouts.damaged.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let Some(conn) = self.syncer.try_lock() else { return Err(self.whereabouts.damage()) };
-        self.look_at(&conn).map_err(|_| self.whereabouts.damage())
+        self.whereabouts.check()
     }
 
     /// Reads something that the connection does not know by heart when others have committed.
     pub(super) fn look_at(&self, conn: &Connection) -> Result<(), StoreError> {
         let read = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()));
         let read = read.map_err(StoreError::from);
-        self.whereabouts.looked(&read);
+        if read.is_err() {
+            self.whereabouts.looked(&read);
+        }
         read
     }
 
@@ -206,19 +215,30 @@ mod tests {
 
     #[test]
     fn damage_that_was_found_stops_commits_until_none_is_found() {
+        use std::os::unix::fs::FileExt;
         let (dir, store) = store();
-        let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-        let damage = || StoreError::Sqlite(rusqlite::Error::SqliteFailure(corrupt, None));
-        // Passing: the next gate finds none.
-        store.whereabouts.looked::<()>(&Err(damage()));
-        store.gate(|_| Ok(())).unwrap();
-        // While nobody can look it is there.
-        store.whereabouts.looked::<()>(&Err(damage()));
-        store.whereabouts.looked::<()>(&Err(StoreError::Busy));
-        let syncing = store.syncer.lock();
+        let fill = "CREATE TABLE filled AS SELECT hex(randomblob(30000)) AS x";
+        store.gate(|conn| Ok(conn.execute_batch(fill)?)).unwrap();
+        let writer = store.writer.lock();
+        writer.conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        drop(writer);
+        let found = || {
+            let corrupt = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            let damage = rusqlite::Error::SqliteFailure(corrupt, None);
+            store.whereabouts.looked::<()>(&Err(StoreError::Sqlite(damage)));
+        };
+        let path = dir.path().join("missions.db");
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        file.write_all_at(&vec![0x5a; good.len() - 8192], 8192).unwrap();
+        found();
         assert!(complaint(&store).contains("is damaged"));
-        drop(syncing);
+        store.whereabouts.looked::<()>(&Err(StoreError::Busy));
+        assert!(complaint(&store).contains("is damaged"));
+        file.write_all_at(&good, 0).unwrap();
         store.gate(|_| Ok(())).unwrap();
-        drop(dir);
+        // One read that failed is no damage.
+        found();
+        store.gate(|_| Ok(())).unwrap();
     }
 }

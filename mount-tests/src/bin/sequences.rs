@@ -27,5 +27,7 @@ fn main() -> ExitCode {
         }
         println!("{mode:?}: {count} sequences from seed {first}: the same on the disk");
     }
+    let all = 3 * count;
+    println!("sequences: {all} sequences, {} operations, losses: 0", all * STEPS as u64);
     ExitCode::SUCCESS
 }

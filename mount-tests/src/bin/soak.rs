@@ -65,7 +65,6 @@ fn party(time: Duration) -> bool {
     let ran = actor.run("python3", &[program.as_os_str(), ".".as_ref(), seconds.as_ref()]);
     let good = ran.code() == Some(0);
     let told: serde_json::Value = serde_json::from_str(ran.stdout.trim()).unwrap_or_default();
-    println!("koan: {} added, {} removed", told["added"], told["removed"]);
     println!("koan: waits in seconds            how often   middle      99 %   longest");
     for (name, waits) in told["waits"].as_object().into_iter().flatten() {
         let [n, middle, most, longest] = [0, 1, 2, 3].map(|i| waits[i].to_string());
@@ -74,6 +73,13 @@ fn party(time: Duration) -> bool {
     let kept = it.kept();
     if !good || !kept.is_empty() {
         println!("koan: WRONG: {}{} {kept:?}", ran.stdout, ran.stderr);
+    } else {
+        let waits = told["waits"].as_object().into_iter().flatten();
+        let changes: u64 = waits.filter_map(|(_, waits)| waits[0].as_u64()).sum();
+        println!(
+            "koan: {changes} operations, {} missions added, {} removed, losses: 0",
+            told["added"], told["removed"]
+        );
     }
     good && kept.is_empty()
 }
@@ -114,7 +120,7 @@ fn soak(time: Duration, workers: u64, seed: u64) -> bool {
         let _ = child.kill();
         let _ = child.wait();
     }
-    println!("soak: {rounds} rounds, {kills} kills, {checked} saves, {bad} wrong, seed {seed}");
+    println!("random: {rounds} remounts, {kills} crashes, {checked} saves, losses: {bad}");
     bad == 0 && checked > 0
 }
 

@@ -54,6 +54,7 @@ impl<R: Real> Run<R> {
             doc,
             flags,
             created: !shown,
+            opened: self.docs[of(doc)].last(),
             position: 0,
             reading: None,
             at_end: false,
@@ -83,7 +84,8 @@ impl<R: Real> Run<R> {
         };
         let docs = &self.docs[of(h.doc)];
         let mut look = None;
-        let wanted = match h.own_text() {
+        let first = h.reading.is_none();
+        let mut wanted = match h.own_text() {
             Some(own) => slice(own, h.position, size),
             None => {
                 let last = docs.last();
@@ -102,7 +104,7 @@ impl<R: Real> Run<R> {
                     }
                     Some(old) => old,
                 };
-                if h.reading.is_none() || h.moves || h.at_end {
+                if first || h.moves || h.at_end {
                     look = Some(version);
                     h.buffer = None;
                 }
@@ -110,6 +112,20 @@ impl<R: Real> Run<R> {
                 slice(docs.texts[version].as_bytes(), h.position, size)
             }
         };
+        let own = h.own_text().is_some();
+        let answer = self.real.read(who, slot, h.position, size);
+        if first && look.is_some() && !self.real.exact() {
+            // A kernel may ask for the size on its own account, between the open and the first read.
+            let since = (h.opened..=docs.last()).rev();
+            let text = |v: usize| slice(docs.texts[v].as_bytes(), h.position, size);
+            let mut shown = since.filter(|v| answer.as_ref() == Ok(&text(*v)));
+            if answer.as_ref() != Ok(&wanted)
+                && let Some(version) = shown.next()
+            {
+                wanted = text(version);
+                (h.reading, look) = (Some(version), Some(version));
+            }
+        }
         if let Some(version) = look {
             let seen = Seen { version, text: docs.texts[version].clone(), exact: true };
             h.base = Some(seen.clone());
@@ -117,8 +133,6 @@ impl<R: Real> Run<R> {
             self.actors[who].looks[of(doc)].note(seen);
         }
         let h = self.actors[who].handles[slot].as_mut().expect("the handle");
-        let own = h.own_text().is_some();
-        let answer = self.real.read(who, slot, h.position, size);
         if answer.as_ref() != Ok(&wanted) {
             let shown = answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             let wanted = String::from_utf8_lossy(&wanted);

@@ -57,8 +57,8 @@ impl Looks {
 
     /// An append: whatever was seen before, with its own lines.
     pub fn append(&mut self, version: usize, with: impl Fn(Option<&Seen>) -> Seen) {
-        let all = self.possible().iter().map(|s| Seen { version, ..with(s.as_ref()) }).collect();
-        *self = Looks { all, doubtful: self.doubtful };
+        let possible = self.possible();
+        self.all.extend(possible.iter().map(|s| Seen { version, ..with(s.as_ref()) }));
     }
 
     /// What may count as the newest.
@@ -81,6 +81,8 @@ pub struct Handle {
     pub flags: i32,
     /// The name was not there for the opener.
     pub created: bool,
+    /// The version current then.
+    pub opened: usize,
     /// Where the next read begins.
     pub position: u64,
     /// The version that reads return.

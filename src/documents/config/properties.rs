@@ -209,6 +209,10 @@ fn neighbours_stay(form: Form, text: &str, root: &Node, path: &KeyPath, value: &
     if !plain || anchored(root) || node.tag.is_some() || text[node.start..node.end].contains('\n') {
         return;
     }
+    // A value that stands on a line of its own may go up to its key.
+    if text[..node.head].trim_end_matches([' ', '\t']).ends_with('\n') {
+        return;
+    }
     let edited = reach(form, text, value);
     assert!(edited.starts_with(&text[..node.head]), "{path}: {text:?} became {edited:?}");
     assert!(edited.ends_with(&text[node.end..]), "{path}: {text:?} became {edited:?}");
@@ -435,7 +439,7 @@ fn comments_stay(form: Form, b: &State, c: &State, theirs: &str, next: &State) {
     }
     let (base_value, theirs_value) = (value(b), read(form, theirs).map(|d| d.value));
     let Ok(theirs_value) = theirs_value else { return };
-    if !keeps_keys(&base_value, &theirs_value) {
+    if !keeps_keys(&base_value, &theirs_value) || !keeps_keys(&base_value, &value(c)) {
         return;
     }
     let after = comments(&shown(form, next));

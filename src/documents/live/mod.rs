@@ -3,6 +3,7 @@
 mod absent;
 mod group;
 mod history;
+mod later;
 mod save;
 mod slot;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use self::absent::Absent;
 use self::group::Group;
 pub use self::history::BlamedLine;
 pub(in crate::documents) use self::history::restored;
+use self::later::Later;
 use self::slot::{PLACES, Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
 use crate::model::{Actor, Clock, DocId, FileId, Overlap, Refusal, Rev, View};
@@ -122,6 +124,8 @@ pub struct Live {
     rows_wait: (Mutex<bool>, Condvar),
     /// Appends that wait for the one that is being committed.
     group: Group,
+    /// Old versions and what they were made of.
+    later: Later,
 }
 
 impl Live {
@@ -163,6 +167,7 @@ impl Live {
             read_by_holder: Mutex::default(),
             rows_wait: Default::default(),
             group: Group::default(),
+            later: Later::default(),
         };
         live.current(DocId::Missions)?;
         Ok(live)
@@ -205,7 +210,8 @@ impl Live {
             (state, on_record.at)
         };
         let version = Arc::new(Version { doc, rev, mtime, state, belief: false });
-        self.recent.lock().put(version.clone());
+        let old = self.recent.lock().put(version.clone());
+        self.later.free(old);
         Ok(Some(version))
     }
 

@@ -127,6 +127,7 @@ impl Live {
     ///
     /// Errors: those of the store, except that it is busy.
     pub fn settle(&self) -> Result<bool, StoreError> {
+        self.later.now();
         if self.store.read_only() || !self.anything_left() {
             return Ok(true);
         }

@@ -103,11 +103,17 @@ impl Recent {
         self.versions.iter().rev().find(|v| v.doc == doc && v.rev == rev).cloned()
     }
 
-    pub(super) fn put(&mut self, version: Arc<Version>) {
-        self.versions.retain(|v| v.doc != version.doc || v.rev != version.rev);
+    /// The answer is no longer kept.
+    pub(super) fn put(&mut self, version: Arc<Version>) -> Vec<Arc<Version>> {
+        let same = |v: &Arc<Version>| v.doc == version.doc && v.rev == version.rev;
+        let mut old = Vec::new();
+        if let Some(at) = self.versions.iter().position(same) {
+            old.extend(self.versions.remove(at));
+        }
         self.versions.push_back(version);
         if self.versions.len() > Self::KEPT {
-            self.versions.pop_front();
+            old.extend(self.versions.pop_front());
         }
+        old
     }
 }

@@ -36,6 +36,19 @@ impl Live {
         Ok(self.cached(doc))
     }
 
+    /// Takes in what other programs have committed, for whoever wants no version: a gate of ours
+    /// that is at work does it itself, as long as it does not wait for another program.
+    ///
+    /// Errors: the database cannot be read.
+    pub fn notice(&self) -> Result<(), StoreError> {
+        match self.store.look_when_idle()? {
+            Some(Look::Changed(idle)) => self.catch_up(idle),
+            Some(Look::Same | Look::Busy { .. }) => Ok(()),
+            None if self.store.is_waiting() => self.current(DocId::Missions).map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Takes in what others did. No gate is open: the writer is in our hands. The rows are
     /// compared on a snapshot, so that nobody's writing waits for it; only recording the result
     /// needs the write lock, and if that is not free at once, the next gate does it.
@@ -191,12 +204,13 @@ impl Live {
 
     /// Makes the slots of `work` the published ones; the answer is for [`Live::tell`].
     fn publish(&self, shown: &mut Shown, work: Work<'_>) -> Vec<Published> {
-        shown.slots = work.slots;
+        let old = std::mem::replace(&mut shown.slots, work.slots);
         shown.generation += 1;
         let mut recent = self.recent.lock();
-        for news in &work.news {
-            recent.put(news.version.clone());
-        }
+        let gone: Vec<_> =
+            work.news.iter().flat_map(|news| recent.put(news.version.clone())).collect();
+        drop(recent);
+        self.later.free((old, gone));
         work.news
     }
 

@@ -233,7 +233,7 @@ impl<'l> Work<'l> {
                 delta: &delta,
             },
         )?;
-        slot.archive = archive;
+        self.live.later.free(std::mem::replace(&mut slot.archive, archive));
         if Arc::ptr_eq(&slot.rows, &version.state) {
             slot.rows_rev = rev;
             slot.rows_apart = false;
@@ -279,6 +279,7 @@ impl<'l> Work<'l> {
                     let state =
                         self.kind(doc).apply(conn, &self.slot(doc).rows, &next, &self.cx)?;
                     self.slots[place(doc)].rows = state.clone();
+                    self.live.later.free(next);
                     state
                 }
                 false => next,

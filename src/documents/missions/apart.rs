@@ -78,18 +78,26 @@ fn marked(state: &MissionsState) -> Option<Slots> {
                     // What it knows of fences is about what follows its place.
                     false => reader = parser(pos, section),
                 }
-                let same = reader
-                    .next()
-                    .is_some_and(|p| reads_as(&p.kind, p.raw, e) && p.section == e.section);
-                if !same && !e.opaque {
+                let read = reader.next();
+                let lines = read.as_ref().is_some_and(|p| reads_as(&p.kind, p.raw, e));
+                let under = read.map_or(section, |p| p.section);
+                if !e.opaque && (!lines || under != e.section) {
                     let entries = entries.get_or_insert_with(|| slot.core.entries.clone());
                     let e = Arc::make_mut(&mut entries[i]);
-                    (e.opaque, e.open_fence, any) = (true, false, true);
+                    // A line stands where it stands; what it looks like must not make it an item.
+                    let moved = matches!(e.kind, Kind::Layout) && e.section != section;
+                    if !lines || !moved {
+                        (e.opaque, e.open_fence) = (true, false);
+                    }
+                    if moved {
+                        e.section = if lines { under } else { section };
+                    }
+                    any = true;
                 }
                 pos += e.raw.len();
                 // Lines that stand for themselves are no header.
-                if same && !e.opaque {
-                    section = e.section;
+                if lines && !e.opaque {
+                    section = under;
                 }
             }
             entries.map_or_else(|| Piece::Slot(slot.clone()), Piece::Entries)

@@ -31,10 +31,15 @@ pub fn apply(
 
 struct Apply<'a> {
     after: &'a MissionsState,
+    /// The slots of `before` that `after` begins with, and those that it ends with.
+    head: &'a [Slot],
+    tail: &'a [Slot],
     /// Items of `before` in chunks that `after` does not have, but for those that stay.
     gone: HashMap<Ident, (Arc<Entry>, RowKey)>,
-    /// Rows of the slots of `after`, by index; those of shared chunks come from `before`.
+    /// Rows of the slots of `after` between those two; those of shared chunks come from `before`.
     rows: Vec<Option<Rows>>,
+    /// Rows of slots in `head` and `tail` that got other sequences, by index in `after`.
+    renewed: HashMap<usize, Rows>,
     /// Rows of the other slots.
     fresh: HashMap<usize, Fresh>,
     /// Per table, sequences over all states, in both versions: (min, max).
@@ -51,7 +56,7 @@ struct Fresh {
 }
 
 impl<'a> Apply<'a> {
-    fn new(before: &MissionsState, after: &'a MissionsState) -> Apply<'a> {
+    fn new(before: &'a MissionsState, after: &'a MissionsState) -> Apply<'a> {
         let same = |a: &Slot, b: &Slot| Arc::ptr_eq(&a.core, &b.core) && a.rows.is_some();
         let change = Stretch::where_not(&before.slots, &after.slots, same);
         let (head, b, mid) = (change.at, change.old, change.new);
@@ -77,9 +82,8 @@ impl<'a> Apply<'a> {
         let mut front_keys = Vec::with_capacity(front);
         front_keys.extend(keys.by_ref().take(front));
         let back_keys: Vec<Option<RowKey>> = keys.skip(old_len - front - back).collect();
-        let mut rows: Vec<Option<Rows>> = Vec::with_capacity(after.slots.len());
+        let mut rows: Vec<Option<Rows>> = Vec::with_capacity(mid.len());
         let mut fresh = HashMap::new();
-        rows.extend(before.slots[..head].iter().map(|s| s.rows.clone()));
         let mut first = 0;
         for (i, s) in mid.iter().enumerate() {
             let known = old.get(&Arc::as_ptr(&s.core)).and_then(|o| o.rows.clone());
@@ -97,7 +101,6 @@ impl<'a> Apply<'a> {
             rows.push(known);
             first += count;
         }
-        rows.extend(before.slots[before.slots.len() - tail..].iter().map(|s| s.rows.clone()));
         let mut gone = HashMap::new();
         let (differ, mut first) = (front..old_len - back, 0);
         for s in b {
@@ -114,7 +117,16 @@ impl<'a> Apply<'a> {
                 }
             }
         }
-        Apply { after, gone, rows, fresh, range: before.slots.ranges().to_vec() }
+        Apply {
+            after,
+            head: &before.slots[..head],
+            tail: &before.slots[before.slots.len() - tail..],
+            gone,
+            rows,
+            renewed: HashMap::new(),
+            fresh,
+            range: before.slots.ranges().to_vec(),
+        }
     }
 
     /// Smallest and largest sequence of a table; (1, 0) when it is empty.
@@ -138,9 +150,24 @@ impl<'a> Apply<'a> {
         Ok(())
     }
 
+    /// The rows of a slot that `before` has, too.
+    fn rows_of(&self, slot: usize) -> Option<&Rows> {
+        if let Some(renewed) = self.renewed.get(&slot) {
+            return Some(renewed);
+        }
+        let at = match slot.checked_sub(self.head.len()) {
+            None => return self.head[slot].rows.as_ref(),
+            Some(at) => at,
+        };
+        match at.checked_sub(self.rows.len()) {
+            None => self.rows[at].as_ref(),
+            Some(at) => self.tail.get(at)?.rows.as_ref(),
+        }
+    }
+
     fn key_at(&self, loc: Loc) -> Option<RowKey> {
-        match self.rows.get(loc.slot) {
-            Some(Some(rows)) => rows.keys.get(loc.index).copied().flatten(),
+        match self.rows_of(loc.slot) {
+            Some(rows) => rows.keys.get(loc.index).copied().flatten(),
             _ => self.fresh.get(&loc.slot)?.keys.get(loc.index).copied().flatten(),
         }
     }
@@ -323,10 +350,11 @@ impl<'a> Apply<'a> {
     }
 
     fn set_key(&mut self, loc: Loc, key: RowKey) {
-        if let Some(Some(rows)) = self.rows.get_mut(loc.slot) {
+        if let Some(rows) = self.rows_of(loc.slot) {
             let mut renewed = rows.keys.clone();
             renewed[loc.index] = Some(key);
-            *rows = RowBook::new(&self.after.slots[loc.slot].core, renewed);
+            let rows = RowBook::new(&self.after.slots[loc.slot].core, renewed);
+            self.renewed.insert(loc.slot, rows);
         } else if let Some(fresh) = self.fresh.get_mut(&loc.slot)
             && let Some(place) = fresh.keys.get_mut(loc.index)
         {
@@ -352,17 +380,19 @@ impl<'a> Apply<'a> {
     }
 
     fn slots(self) -> Slots {
-        let Apply { after, rows, mut fresh, range, .. } = self;
-        let slots: Vec<Slot> = after
-            .slots
-            .iter()
-            .zip(rows)
-            .enumerate()
-            .map(|(i, (s, rows))| Slot {
-                core: s.core.clone(),
-                rows: rows.or_else(|| fresh.remove(&i).map(|f| RowBook::new(&s.core, f.keys))),
-            })
-            .collect();
+        let Apply { after, head, tail, rows, renewed, mut fresh, range, .. } = self;
+        let mut slots = Vec::with_capacity(after.slots.len());
+        slots.extend_from_slice(head);
+        for (i, rows) in rows.into_iter().enumerate() {
+            let at = head.len() + i;
+            let core = after.slots[at].core.clone();
+            let rows = rows.or_else(|| fresh.remove(&at).map(|f| RowBook::new(&core, f.keys)));
+            slots.push(Slot { core, rows });
+        }
+        slots.extend_from_slice(tail);
+        for (at, rows) in renewed {
+            slots[at].rows = Some(rows);
+        }
         Slots::new(slots, range)
     }
 }

@@ -26,6 +26,10 @@ pub enum Piece {
 
 /// Slots from pieces: runs of new content are cut to size, short ones join a neighbour.
 pub fn assemble(pieces: impl IntoIterator<Item = Piece>) -> Slots {
+    slots_of(pieces).into()
+}
+
+fn slots_of(pieces: impl IntoIterator<Item = Piece>) -> Vec<Slot> {
     let mut out: Vec<Slot> = Vec::new();
     let mut run: Vec<Arc<Entry>> = Vec::new();
     let mut pieces = pieces.into_iter().peekable();
@@ -46,7 +50,7 @@ pub fn assemble(pieces: impl IntoIterator<Item = Piece>) -> Slots {
             flush(&mut run, &mut out);
         }
     }
-    out.into()
+    out
 }
 
 fn flush(run: &mut Vec<Arc<Entry>>, out: &mut Vec<Slot>) {
@@ -121,10 +125,14 @@ impl Batch {
         places.dedup();
         let eol = state.eol();
         let ended = state.entries().next_back().is_none_or(|e| e.raw.ends_with('\n'));
+        // Runs join the slots beside them, if any.
+        let touched = |p: Option<&Loc>| p.map_or(0, |p| p.slot);
+        let count = state.slots.len();
+        let first = touched(places.first()).saturating_sub(1).min(count);
+        let end = (touched(places.last()) + 2).clamp(first, count.max(1));
         let mut places = places.into_iter().peekable();
-        let mut pieces = Vec::with_capacity(state.slots.len() + 1);
-        let slots = state.slots.len().max(1);
-        for slot in 0..slots {
+        let mut pieces = Vec::with_capacity(end - first);
+        for slot in first..end {
             if places.peek().is_none_or(|p| p.slot != slot) {
                 pieces.extend(state.slots.get(slot).cloned().map(Piece::Slot));
                 continue;
@@ -152,9 +160,13 @@ impl Batch {
             let following = state.slots.get(slot + 1).and_then(|s| s.core.entries.first());
             pieces.push(Piece::Entries(run.tidy(following, eol, ended, &mut next)));
         }
-        next.slots = assemble(
-            pieces.into_iter().filter(|p| !matches!(p, Piece::Entries(e) if e.is_empty())),
-        );
+        let pieces = pieces.into_iter();
+        let made = slots_of(pieces.filter(|p| !matches!(p, Piece::Entries(e) if e.is_empty())));
+        let mut slots = Vec::with_capacity(count + 2);
+        slots.extend_from_slice(&state.slots[..first]);
+        slots.extend(made);
+        slots.extend_from_slice(state.slots.get(end..).unwrap_or_default());
+        next.slots = slots.into();
         next
     }
 }

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::chunk::RowKey;
-use super::entry::{Entry, Section};
+use super::entry::Section;
 use super::refresh::Refresh;
 use super::rows::{Row, by_completion, completed};
 use super::tree::Loc;
@@ -36,9 +36,34 @@ impl Refresh<'_> {
         let shown = match self.rest {
             None => range.clone().map(Shown::Row).collect(),
             Some(_) if finished => self.among_finished(range.clone(), section),
-            Some(_) => self.among_waiting(range.clone(), section)?,
+            Some(_) => self.among_waiting(range.clone(), section, false)?,
         };
+        let here = self.in_text(&shown, section);
+        if finished || here.is_sorted_by(|a, b| a.1 < b.1) {
+            let mut stable = vec![false; range.len()];
+            here.iter().filter_map(|(r, _)| *r).for_each(|r| stable[r - range.start] = true);
+            return Some(Order { shown, stable });
+        }
+        let all = match self.rest {
+            None => here,
+            Some(_) => self.in_text(&self.among_waiting(range.clone(), section, true)?, section),
+        };
+        let order: Vec<Loc> = all.iter().map(|(_, loc)| *loc).collect();
+        let mut moves = vec![true; all.len()];
+        longest_increasing(&order).into_iter().for_each(|i| moves[i] = false);
         let mut stable = vec![false; range.len()];
+        for ((row, _), moves) in all.iter().zip(moves) {
+            match row {
+                Some(r) => stable[r - range.start] = !moves,
+                None if moves => return None,
+                None => {}
+            }
+        }
+        Some(Order { shown, stable })
+    }
+
+    /// Those that were in this section before, by their places; with their index if looked at.
+    fn in_text(&self, shown: &[Shown], section: Section) -> Vec<(Option<usize>, Loc)> {
         let place = |shown: &Shown| match *shown {
             Shown::Rest(loc) => Some((None, loc)),
             Shown::Row(r) => {
@@ -46,35 +71,38 @@ impl Refresh<'_> {
                 (item.entry.section == section).then_some((Some(r), item.loc))
             }
         };
-        let here: Vec<(Option<usize>, Loc)> = shown.iter().filter_map(place).collect();
-        let mut keep =
-            |r: Option<usize>| r.into_iter().for_each(|r| stable[r - range.start] = true);
-        if finished || here.is_sorted_by(|a, b| a.1 < b.1) {
-            here.iter().for_each(|(r, _)| keep(*r));
-            return Some(Order { shown, stable });
-        }
-        let order: Vec<Loc> = here.iter().map(|(_, loc)| *loc).collect();
-        let kept = longest_increasing(&order);
-        kept.iter().for_each(|i| keep(here[*i].0));
-        let rest = |rows: usize, row: &(Option<usize>, Loc)| rows + usize::from(row.0.is_none());
-        let (all, still) =
-            (here.iter().fold(0, rest), kept.iter().fold(0, |n, i| rest(n, &here[*i])));
-        (all == still).then_some(Order { shown, stable })
+        shown.iter().filter_map(place).collect()
     }
 
-    /// Queued and running ones are shown by sequence.
-    fn among_waiting(&self, range: Range<usize>, section: Section) -> Option<Vec<Shown>> {
-        let mut out = Vec::with_capacity(range.len());
-        let (mut rows, mut above) = (range.peekable(), None::<RowKey>);
-        for (loc, key, _) in self.rest_of(section) {
-            if above.is_some_and(|above| above >= key) {
+    /// Queued and running ones are shown by sequence. Of the rest only the neighbours of those
+    /// that are looked at, or `all`; those in between are in order. `None`: the rest is not.
+    fn among_waiting(
+        &self,
+        range: Range<usize>,
+        section: Section,
+        all: bool,
+    ) -> Option<Vec<Shown>> {
+        let mut out = Vec::with_capacity(3 * range.len());
+        let (mut rows, mut above) = (range.peekable(), None::<(RowKey, Loc)>);
+        for (loc, key) in self.rest_of(section) {
+            if above.is_some_and(|(above, _)| above >= key) {
                 return None;
             }
-            above = Some(key);
-            while let Some(r) = rows.next_if(|r| self.rows[*r].key < key) {
-                out.push(Shown::Row(r));
+            if rows.peek().is_some_and(|r| self.rows[*r].key < key) {
+                if let Some((_, above)) = above.filter(|_| !all) {
+                    rest(&mut out, above);
+                }
+                while let Some(r) = rows.next_if(|r| self.rows[*r].key < key) {
+                    out.push(Shown::Row(r));
+                }
+                rest(&mut out, loc);
+            } else if all {
+                rest(&mut out, loc);
             }
-            out.push(Shown::Rest(loc));
+            above = Some((key, loc));
+        }
+        if let Some((_, above)) = above.filter(|_| rows.peek().is_some()) {
+            rest(&mut out, above);
         }
         out.extend(rows.map(Shown::Row));
         Some(out)
@@ -87,8 +115,9 @@ impl Refresh<'_> {
         if range.clone().all(stays) {
             return range.map(Shown::Row).collect();
         }
-        let rest = self.rest_of(section);
-        let mut rest: Vec<_> = rest.map(|(loc, key, e)| (completed(&e.kind), key, loc)).collect();
+        let at = |loc: Loc| self.base.at(loc).and_then(|e| completed(&e.kind));
+        let mut rest: Vec<_> =
+            self.rest_of(section).map(|(loc, key)| (at(loc), key, loc)).collect();
         rest.sort_by(|a, b| by_completion((a.0, a.1), (b.0, b.1)));
         let mut out = Vec::with_capacity(rest.len() + range.len());
         let mut rows = range.peekable();
@@ -104,19 +133,29 @@ impl Refresh<'_> {
     }
 
     /// Items of a section that are not looked at, in text order.
-    fn rest_of(&self, section: Section) -> impl Iterator<Item = (Loc, RowKey, &Entry)> {
+    fn rest_of(&self, section: Section) -> impl Iterator<Item = (Loc, RowKey)> {
         let mut looked_at = self.items.iter().map(|i| i.loc).peekable();
         let slots = self.base.slots.iter().enumerate();
         let with = slots.filter(move |(_, s)| s.core.items[section as usize] > 0);
         let all = with.flat_map(move |(slot, s)| {
-            let entries = s.core.entries.iter().enumerate();
-            let here = entries.filter(move |(_, e)| e.section == section && e.is_item());
-            here.map(move |(index, e)| (Loc { slot, index }, s.row(index), &**e))
+            // Only items have keys: where all are of this section, nothing else need be asked.
+            let only = s.core.items.iter().sum::<u32>() == s.core.items[section as usize];
+            let keys = s.rows.iter().flat_map(|rows| rows.keys.iter().enumerate());
+            keys.filter_map(move |(index, key)| {
+                let here = only || s.core.entries.get(index)?.section == section;
+                Some((Loc { slot, index }, key.filter(|_| here)?))
+            })
         });
-        all.filter_map(move |(loc, key, entry)| {
-            while looked_at.next_if(|l| *l < loc).is_some() {}
-            let rest = looked_at.peek() != Some(&loc);
-            Some((loc, key.filter(|_| rest)?, entry))
+        all.filter(move |(loc, _)| {
+            while looked_at.next_if(|l| l < loc).is_some() {}
+            looked_at.peek() != Some(loc)
         })
+    }
+}
+
+/// Adds one that is not looked at, if it is not there already.
+fn rest(out: &mut Vec<Shown>, loc: Loc) {
+    if !matches!(out.last(), Some(Shown::Rest(last)) if *last == loc) {
+        out.push(Shown::Rest(loc));
     }
 }

@@ -200,10 +200,7 @@ impl<'t> Parser<'t> {
         while pos < self.text.len() {
             let line = self.line_at(pos);
             pos += line.len();
-            let s = line.trim();
-            let glyphs = s.bytes().take_while(|b| *b == glyph).count();
-            // The markers of an item stand at the end of its last line, which this may be.
-            if glyphs >= len && (glyphs == s.len() || marker::split(s).0.trim().len() == glyphs) {
+            if closes((glyph, len), line.trim()) {
                 return Some(pos);
             }
         }
@@ -292,7 +289,15 @@ fn layout_like(s: &str) -> bool {
         || s.starts_with("<!--")
 }
 
-fn fence(s: &str) -> Option<(u8, usize)> {
+/// Whether a line without blanks around it closes the fence.
+pub fn closes((glyph, len): (u8, usize), s: &str) -> bool {
+    let glyphs = s.bytes().take_while(|b| *b == glyph).count();
+    // The markers of an item stand at the end of its last line, which this may be.
+    glyphs >= len && (glyphs == s.len() || marker::split(s).0.trim().len() == glyphs)
+}
+
+/// Glyph and length of the fence that a line opens.
+pub fn fence(s: &str) -> Option<(u8, usize)> {
     let glyph = *s.as_bytes().first()?;
     let len = s.bytes().take_while(|b| *b == glyph).count();
     ((glyph == b'`' || glyph == b'~') && len >= 3).then_some((glyph, len))

@@ -108,8 +108,9 @@ fn rendered_reads_back(e: &Entry, nested: bool) {
         panic!("{:?} is rendered as {:?}", e.raw, rendered.raw)
     };
     let texts = |k: &Kind| match k {
-        Kind::Mission(m) => (m.text.clone(), m.project.clone(), m.complexity.clone()),
-        Kind::Idea(i) => (i.text.clone(), i.project.clone(), None),
+        // Lines that would read as something else are indented.
+        Kind::Mission(m) => (clean(&m.text).into_owned(), m.project.clone(), m.complexity.clone()),
+        Kind::Idea(i) => (clean(&i.text).into_owned(), i.project.clone(), None),
         Kind::Ci(c) => (format!("{c:?}"), String::new(), None),
         Kind::Layout | Kind::Header => Default::default(),
     };
@@ -310,7 +311,7 @@ fn appended(c: &State, fragment: &[u8], plan: &Plan) {
     let own = own.iter().filter(|e| e.mission().is_some()).count();
     let count = |s: &State| of(s).entries().filter(|e| e.mission().is_some()).count();
     assert_eq!(count(&plan.next), count(c) + own);
-    if let [first, ..] = &fragment[..]
+    if let [first, ..] = fragment
         && fragment.iter().all(|b| b.is_ascii_alphanumeric())
     {
         assert!(own == 1, "a bare line is no item: {first}");

@@ -2,7 +2,7 @@
 
 use super::entry::{Ci, Entry, Idea, Kind, Mission, Section, clean};
 use super::marker;
-use super::parse::{Parser, stripped};
+use super::parse::{Parser, closes, fence, stripped};
 
 /// The entry of a row in Kōan's spelling, with line end `eol`. `like`: the lines that it
 /// replaces, whose indentation is kept.
@@ -91,25 +91,41 @@ fn continued(lines: &mut Vec<String>, indent: &str) {
     while lines.len() > 1 && lines.last().is_some_and(String::is_empty) {
         lines.pop();
     }
-    let mut fenced = false;
+    if let Some((first, more)) = lines.split_first_mut() {
+        let text = first.trim_start().to_owned();
+        *first = format!("{indent}- {text}");
+        hanging(&text, more);
+    }
+}
+
+/// Continuation lines must not read as something else at the margin; in a fence nothing does.
+/// `first`: the first line, without its dash.
+fn hanging(first: &str, lines: &mut [String]) {
+    // Lines before this one are in a fence.
+    let mut fenced = fence(stripped(first)).map_or(0, |f| after_fence(f, lines, 0));
     let mut after_blank = false;
-    for (i, line) in lines.iter_mut().enumerate() {
-        if i == 0 {
-            *line = format!("{indent}- {}", line.trim_start());
-            continue;
-        }
-        let s = stripped(line);
+    for i in 0..lines.len() {
+        let s = stripped(&lines[i]);
         let below_blank = std::mem::replace(&mut after_blank, s.is_empty());
-        if s.starts_with("```") || s.starts_with("~~~") {
-            fenced = !fenced;
+        if i < fenced {
             continue;
         }
-        // Continuation lines must not read as something else at the margin.
-        let at_margin = !line.starts_with([' ', '\t']);
-        if at_margin && !s.is_empty() && !fenced && (below_blank || !reads_as_continuation(s)) {
-            line.insert_str(0, "  ");
+        if let Some(f) = fence(s) {
+            fenced = after_fence(f, lines, i + 1);
+            if fenced > 0 {
+                continue;
+            }
+        }
+        let at_margin = !lines[i].starts_with([' ', '\t']);
+        if at_margin && !s.is_empty() && (below_blank || !reads_as_continuation(s)) {
+            lines[i].insert_str(0, "  ");
         }
     }
+}
+
+/// The number of lines up to and with the one that closes the fence; 0: none does.
+fn after_fence(fence: (u8, usize), lines: &[String], from: usize) -> usize {
+    lines.iter().skip(from).position(|l| closes(fence, l.trim())).map_or(0, |n| from + n + 1)
 }
 
 /// Whether an unindented line goes on with the item above it.
@@ -145,13 +161,13 @@ fn ci_line(c: &Ci) -> String {
 
 fn idea_lines(i: &Idea) -> Vec<String> {
     let mut lines = split_lines(&i.text);
-    for (n, line) in lines.iter_mut().enumerate() {
-        let s = stripped(line);
-        if n == 0 && !s.starts_with("- ") {
-            *line = format!("- {s}");
-        } else if n > 0 && !line.starts_with([' ', '\t']) && !s.is_empty() {
-            line.insert_str(0, "  ");
+    if let Some((first, more)) = lines.split_first_mut() {
+        let s = stripped(first);
+        let text = s.strip_prefix("- ").unwrap_or(s).to_owned();
+        if !s.starts_with("- ") {
+            *first = format!("- {s}");
         }
+        hanging(&text, more);
     }
     lines
 }

@@ -288,15 +288,15 @@ fn sequences(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn sequences_keep_the_promises_1() {
-    sequences(0..100);
+    sequences(0..70);
 }
 
 #[test]
 fn sequences_keep_the_promises_2() {
-    sequences(100..200);
+    sequences(70..140);
 }
 
 #[test]
 fn sequences_keep_the_promises_3() {
-    sequences(200..300);
+    sequences(140..210);
 }

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# usage: soak.sh [--minutes N] [--seed S] [--only PART,…] [--fuzz-seconds N]
+#
+# The long tests, all parts at the same time so that each works under the load of the others, then
+# the fuzzer. Every part ends with a line that says what it did and what was lost; at the end stands
+# one line with the sums. Logs: target/soak.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+. scripts/lib.sh
+
+minutes=10 seed=1 only='' fuzz=600
+while [ $# -gt 0 ]; do
+  [ $# -ge 2 ] || die "$1 needs a value"
+  case $1 in
+  --minutes) minutes=$2 ;;
+  --seed) seed=$2 ;;
+  --only) only=$2 ;;
+  --fuzz-seconds) fuzz=$2 ;;
+  *) die "unknown argument $1" ;;
+  esac
+  shift 2
+done
+target=${CARGO_TARGET_DIR:-target}
+bin=$target/release logs=$target/soak
+rm -rf "$logs"
+mkdir -p "$logs"
+
+# Name and command of each part that is wanted, started in the background.
+parts=() pids=()
+part() {
+  local name=$1
+  shift
+  case ,${only:-$name}, in *,"$name",*) ;; *) return ;; esac
+  parts+=("$name")
+  "$@" > "$logs/$name.log" 2>&1 &
+  pids+=($!)
+}
+trap 'kill "${pids[@]}" 2>/dev/null' INT TERM
+
+say "soak: $minutes minutes, seed $seed, logs in $logs"
+part random "$bin/soak" --only random --minutes "$minutes" --seed "$seed"
+part koan "$bin/soak" --only koan --minutes "$minutes" --seed "$seed"
+part model "$bin/model" 1000000 "$seed" --minutes "$minutes"
+part crashes "$bin/crashes" 1000000 "$seed" --minutes "$minutes"
+part sequences "$bin/sequences" 10000 "$seed"
+
+bad=0
+for i in "${!parts[@]}"; do
+  name=${parts[$i]}
+  if wait "${pids[$i]}"; then
+    grep -E "^$name: .*losses: 0\$" "$logs/$name.log" | tail -1 > "$logs/$name.summary"
+  fi
+  if [ -s "$logs/$name.summary" ]; then
+    cat "$logs/$name.summary"
+  else
+    bad=1
+    printf '%s: FAILED, see %s\n' "$name" "$logs/$name.log"
+    tail -5 "$logs/$name.log"
+  fi
+done
+case ,${only:-fuzz}, in
+*,fuzz,*)
+  if [ "$fuzz" != 0 ]; then
+    scripts/fuzz.sh all "$fuzz" | tee "$logs/fuzz.summary"
+    [ "${PIPESTATUS[0]}" = 0 ] || bad=1
+  fi
+  ;;
+esac
+
+# The sums of everything that is counted under the same name.
+cat "$logs"/*.summary 2>/dev/null | tr ',' '\n' | sed 's/^[^:]*: *//' | awk -v bad=$bad '
+  $1 ~ /^[0-9]+$/ && $2 ~ /^[A-Za-z]/ && $2 != "s" {
+    name = $0; sub(/^ *[0-9]+ /, "", name)
+    if (!(name in sum)) order[++n] = name
+    sum[name] += $1
+  }
+  END {
+    for (i = 1; i <= n; i++) line = line (i > 1 ? ", " : "") sum[order[i]] " " order[i]
+    print "soak: " line ", losses: " (bad ? "see above" : "0")
+  }'
+exit $bad
