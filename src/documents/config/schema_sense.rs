@@ -38,26 +38,20 @@ fn keyword(key: &str, value: &Value, at: &str, found: &mut Vec<String>) {
         }
         "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
         | "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
-        | "maxProperties" | "minContains" | "maxContains" => {
-            if !matches!(value, Value::Num(_)) {
-                wrong(at, "not a number", found);
-            }
+        | "maxProperties" | "minContains" | "maxContains"
+            if !matches!(value, Value::Num(_)) =>
+        {
+            wrong(at, "not a number", found);
         }
-        "uniqueItems" => {
-            if !matches!(value, Value::Bool(_)) {
-                wrong(at, "neither true nor false", found);
-            }
+        "uniqueItems" if !matches!(value, Value::Bool(_)) => {
+            wrong(at, "neither true nor false", found);
         }
         "required" => names(value, at, found),
-        "enum" => {
-            if !matches!(value, Value::Seq(_)) {
-                wrong(at, "not a list", found);
-            }
+        "enum" if !matches!(value, Value::Seq(_)) => {
+            wrong(at, "not a list", found);
         }
-        "pattern" | "$ref" => {
-            if !matches!(value, Value::Str(_)) {
-                wrong(at, "not a string", found);
-            }
+        "pattern" | "$ref" if !matches!(value, Value::Str(_)) => {
+            wrong(at, "not a string", found);
         }
         "not"
         | "if"
