@@ -26,13 +26,16 @@ pub struct Recalled {
 /// Finds the version that is on record for a document and an identity; `None`: it is gone.
 pub type Find = Box<dyn Fn(DocId, &[u8]) -> Option<Arc<Version>> + Send + Sync>;
 
+/// Looks with the order in which they were seen.
+type InOrder = Vec<(Recalled, u64)>;
+
 /// Looks whose versions nobody has needed yet.
 #[derive(Default)]
 pub struct Waiting {
     any: AtomicBool,
-    /// With the order in which they were seen. Locked while versions are looked for: whoever asks
+    /// Locked while versions are looked for: whoever asks
     /// meanwhile has to wait for the answer.
-    looks: Mutex<(Vec<(Recalled, u64)>, Option<Find>)>,
+    looks: Mutex<(InOrder, Option<Find>)>,
 }
 
 impl std::fmt::Debug for Waiting {
