@@ -118,6 +118,38 @@ pub fn commit_of(db: &rusqlite::Connection) -> Work<'_> {
     })
 }
 
+/// Keeps this thread, and all threads and processes that it starts, on one core: how long it takes
+/// to wake another core depends on what else the machine does, and is many times the work.
+pub struct OneCore(libc::cpu_set_t);
+
+impl OneCore {
+    /// From now on until it is dropped.
+    ///
+    /// # Panics
+    /// When the kernel does not say which cores there are.
+    pub fn start() -> OneCore {
+        // SAFETY: a cpu_set_t is plain bits, for which zero is the empty set, and both calls get
+        // its address and size.
+        unsafe {
+            let mut all: libc::cpu_set_t = std::mem::zeroed();
+            let size = size_of::<libc::cpu_set_t>();
+            assert_eq!(libc::sched_getaffinity(0, size, &raw mut all), 0, "cores");
+            let last = (0..size * 8).rfind(|core| libc::CPU_ISSET(*core, &all)).expect("a core");
+            let mut one: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(last, &mut one);
+            assert_eq!(libc::sched_setaffinity(0, size, &raw const one), 0, "one core");
+            OneCore(all)
+        }
+    }
+}
+
+impl Drop for OneCore {
+    fn drop(&mut self) {
+        // SAFETY: the set that the kernel gave.
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const self.0) };
+    }
+}
+
 /// Resident memory of a process in bytes.
 pub fn resident(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");

@@ -10,7 +10,8 @@ use fuser::BackgroundSession;
 
 use super::Row;
 use crate::measure::{
-    INSERT, append, bare_database, commit_of, interleave, median, missions, reading, stating, work,
+    INSERT, OneCore, append, bare_database, commit_of, interleave, median, missions, reading,
+    stating, work,
 };
 use crate::{Builder, Instance, floor};
 
@@ -55,6 +56,7 @@ fn middle(times: &[f64]) -> f64 {
 
 /// `stat`, reading and appending with 100 missions.
 pub(super) fn hundred(seconds: f64) -> Vec<Row> {
+    let _one = OneCore::start();
     let text = missions(100);
     let it = instance("missions.md", &text);
     let floor = Floor::new(&it, &text);
@@ -105,6 +107,7 @@ const APPEND: &str = "a commit of a save writes the mission, its revision and it
 
 /// Appending with 100,000 missions against appending with 100.
 pub(super) fn appends(seconds: f64) -> Vec<Row> {
+    let _one = OneCore::start();
     let (few, many) =
         (instance("missions.md", &missions(100)), instance("missions.md", &missions(100_000)));
     let (few_at, many_at) = (few.path("missions.md"), many.path("missions.md"));
