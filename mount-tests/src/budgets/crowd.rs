@@ -124,8 +124,8 @@ pub(super) fn appends(seconds: f64) -> Vec<Row> {
                 median(rates.iter().map(|rate| rate.1).collect())
             ),
             share: 0.8 / ratio,
-            because: "an append on the floor is no commit: it costs the floor nothing but its \
-                      round trips",
+            because: "an append on the floor is no commit; a revision of its own for each append \
+                      takes some 150 µs of processor time, which is what two cores have to share",
         },
         Row {
             work: "the longest wait of the 16",
