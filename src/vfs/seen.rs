@@ -13,6 +13,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use super::recalled::{Recalled, Waiting};
+use super::relatives::{Relation, relation};
 use crate::documents::Version;
 use crate::model::{DocId, FileId, View};
 
@@ -391,6 +392,20 @@ impl Seen {
         (changed, std::mem::take(&mut self.gone.lock()))
     }
 
+    /// These changes were not recorded: they are among those of the next call.
+    pub fn not_kept(&self, changed: &[Kept], gone: Vec<(DocId, Process)>) {
+        let mut records = self.records.lock();
+        for kept in changed {
+            if let Some(record) = records.get_mut(&kept.process.id) {
+                record.dirty = true;
+            }
+        }
+        let mut all = self.gone.lock();
+        if all.len() < RECORDS_KEPT {
+            all.extend(gone);
+        }
+    }
+
     /// The records. What a changed one replaces in the store has been read from there.
     fn without_older(&self) -> MutexGuard<'_, HashMap<ProcId, Record>> {
         loop {
@@ -428,33 +443,6 @@ impl Seen {
             looks.saved = Some(look);
         }
     }
-}
-
-/// What another process is to a writer.
-enum Relation {
-    Child,
-    /// An ancestor in the same session.
-    Ancestor,
-    /// A near relative in the same session.
-    Near,
-}
-
-/// `None` for the writer itself and for strangers.
-fn relation(other: &Process, writer: &Process) -> Option<Relation> {
-    if other.id == writer.id {
-        return None;
-    }
-    if other.ancestors.first() == Some(&writer.id) {
-        return Some(Relation::Child);
-    }
-    if other.session == 0 || other.session != writer.session {
-        return None;
-    }
-    if writer.ancestors.contains(&other.id) {
-        return Some(Relation::Ancestor);
-    }
-    let near = other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
-    near.then_some(Relation::Near)
 }
 
 /// Drops what was seen of the managed file that was looked at longest ago.
