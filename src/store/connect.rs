@@ -139,8 +139,10 @@ impl Store {
             }
             Err(e) => return Err(io(&db)(e)),
         }
-        let whereabouts = Whereabouts::of(&db)?;
         let writer = connect(&db, &options).map_err(|e| at_open(&db, e))?;
+        // Not before: a layered file system may give a file another number when it is first
+        // opened for writing.
+        let whereabouts = Whereabouts::of(&db)?;
         let bare = migrate::run(&writer, &db, options.read_only).map_err(|e| refine(&db, e))?;
         let reader = Options { read_only: true, ..options.clone() };
         let probe = connect(&db, &reader).map_err(|e| at_open(&db, e))?;

@@ -276,6 +276,13 @@ impl Store {
         gone: &[(DocId, Vec<u8>)],
     ) -> Result<(), StoreError> {
         self.gate(|c| {
+            // First: who is gone may have looked again since.
+            let mut drop = c.prepare_cached(
+                "DELETE FROM ifs_seen WHERE doc = ?1 AND boot = ?2 AND identity = ?3",
+            )?;
+            for (doc, identity) in gone {
+                drop.execute(params![doc.as_str(), boot, identity])?;
+            }
             let mut put = c.prepare_cached(
                 "INSERT OR REPLACE INTO ifs_seen (doc, boot, identity, view, rev, text, at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -290,12 +297,6 @@ impl Store {
                     row.text,
                     row.at.0,
                 ])?;
-            }
-            let mut drop = c.prepare_cached(
-                "DELETE FROM ifs_seen WHERE doc = ?1 AND boot = ?2 AND identity = ?3",
-            )?;
-            for (doc, identity) in gone {
-                drop.execute(params![doc.as_str(), boot, identity])?;
             }
             Ok(())
         })

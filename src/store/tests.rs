@@ -295,6 +295,22 @@ fn small_tables_give_back_what_they_got() {
 }
 
 #[test]
+fn a_look_after_an_earlier_one_is_gone_stays() {
+    let (_dir, store) = new_store();
+    let look = SeenRow {
+        view: View::ConfigJson,
+        identity: vec![1],
+        rev: Rev(4),
+        text: None,
+        at: Stamp(1),
+    };
+    store.save_seen("boot", std::slice::from_ref(&look), &[]).unwrap();
+    let later = SeenRow { rev: Rev(5), at: Stamp(2), ..look.clone() };
+    store.save_seen("boot", std::slice::from_ref(&later), &[(DOC, look.identity)]).unwrap();
+    assert_eq!(store.seen("boot").unwrap(), [later]);
+}
+
+#[test]
 fn refusals_are_counted_and_the_newest_kept() {
     let (dir, store) = new_store();
     let why = Refusal::new(Reason::Schema, "too large").at_line(3).at_key("a.b").hint("halve it");

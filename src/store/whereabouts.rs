@@ -29,7 +29,7 @@ pub(super) struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// Of the database at this path, before it is opened.
+    /// Of the database at this path, which has just been opened.
     pub(super) fn of(db: &Path) -> Result<Whereabouts, StoreError> {
         let meta = std::fs::symlink_metadata(db).map_err(io(db))?;
         let beside = ["-wal", "-shm"].map(|end| {
@@ -195,6 +195,52 @@ mod tests {
             std::fs::rename(&away, &path).unwrap();
             store.gate(|_| Ok(())).unwrap();
         }
+    }
+
+    /// A file of a lower layer with two names, as some images have them, gets another number
+    /// when it is first opened for writing.
+    #[test]
+    fn a_database_of_a_lower_layer_is_the_one_that_writing_makes_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
+        drop(Store::create(&lower).unwrap());
+        std::fs::hard_link(lower.join("missions.db"), dir.path().join("other")).unwrap();
+        let c = |text: String| std::ffi::CString::new(text).unwrap();
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            lower.display(),
+            upper.display(),
+            work.display()
+        );
+        let (target, options) = (c(merged.display().to_string()), c(options));
+        let (nothing, private) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        // SAFETY: calls with strings that outlive them. The mounts are this thread's alone, and
+        // end with it.
+        let mounted = unsafe {
+            libc::unshare(libc::CLONE_NEWNS) == 0
+                && libc::mount(nothing, c"/".as_ptr(), nothing, private, nothing.cast()) == 0
+                && libc::mount(
+                    c"overlay".as_ptr(),
+                    target.as_ptr(),
+                    c"overlay".as_ptr(),
+                    0,
+                    options.as_ptr().cast(),
+                ) == 0
+        };
+        if !mounted {
+            // Not everybody may do that.
+            return;
+        }
+        let store = Store::open(&merged, Options::default()).unwrap();
+        store.gate(|_| Ok(())).unwrap();
+        drop(store);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) }, 0);
     }
 
     #[test]

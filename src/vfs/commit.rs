@@ -263,7 +263,7 @@ impl Tree {
         if let Some(refusal) = &state.refused {
             return Err(Error::Refused(refusal.clone()));
         }
-        if state.whole.is_some() {
+        if state.whole.is_some() || state.overflow {
             self.commit_whole(h, state, saver)?;
         } else {
             self.commit_fragment(h, state, saver, all)?;
@@ -275,22 +275,27 @@ impl Tree {
     }
 
     fn commit_whole(&self, h: &DocHandle, state: &mut State, saver: &Saver) -> Result<()> {
-        let Some(whole) = &state.whole else { return Ok(()) };
-        let answer = if state.overflow {
-            let why = if state.cramped { no_room() } else { too_big(self.options.size_limit) };
-            Err(Failed::refused(why))
-        } else if marks::is_blank(&whole.bytes) && h.start.is_none() {
-            Err(Failed::refused(blank()))
-        } else {
-            let start = whole.began_as();
-            let verdict = match &state.base {
-                Some(base) => Verdict::seen(Some(match start {
-                    Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),
-                    None => base.clone(),
-                })),
-                None => self.seen_by_writer(saver, start, h.view(), &whole.bytes),
-            };
-            self.save(saver, h.view(), verdict, Written::Whole(&whole.bytes))
+        let answer = match &state.whole {
+            // Also when there was no room for any of it.
+            _ if state.overflow => {
+                let why = if state.cramped { no_room() } else { too_big(self.options.size_limit) };
+                Err(Failed::refused(why))
+            }
+            None => return Ok(()),
+            Some(whole) if marks::is_blank(&whole.bytes) && h.start.is_none() => {
+                Err(Failed::refused(blank()))
+            }
+            Some(whole) => {
+                let start = whole.began_as();
+                let verdict = match &state.base {
+                    Some(base) => Verdict::seen(Some(match start {
+                        Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),
+                        None => base.clone(),
+                    })),
+                    None => self.seen_by_writer(saver, start, h.view(), &whole.bytes),
+                };
+                self.save(saver, h.view(), verdict, Written::Whole(&whole.bytes))
+            }
         };
         match answer {
             Ok(saved) => {

@@ -191,6 +191,9 @@ impl DocHandle {
         state.killed = false;
         state.only_truncated = false;
         state.refused = None;
+        if state.whole.is_none() && state.fragment.is_empty() {
+            state.held = Held::default();
+        }
     }
 
     /// Bytes came that no commit has seen.

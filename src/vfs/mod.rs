@@ -5,7 +5,7 @@
 //!
 //! * `reading`, `asked`, `writing`, `handle`: open documents (R1, section 5);
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
-//! * `seen`, `marks`, `recall`, `recalled`, `processes`: who has seen which version (section 4);
+//! * `seen`, `marks`, `recall`, `recalled`, `relatives`, `processes`: who has seen which version (section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
 //! * `managed`: documents that are files of the store;
 //! * `owned`: files that belong to processes (markers and leases);
@@ -42,6 +42,7 @@ pub(crate) mod properties;
 mod reading;
 mod recall;
 mod recalled;
+mod relatives;
 mod renaming;
 pub mod report;
 pub mod rescue;

@@ -80,12 +80,13 @@ impl Tree {
             return;
         }
         let rows: Vec<_> = changed.iter().map(|k| row(k, now)).collect();
-        let gone: Vec<(DocId, Vec<u8>)> = gone
-            .into_iter()
-            .flat_map(|(doc, process)| [false, true].map(|s| (doc, identity(&process, s))))
+        let ids: Vec<(DocId, Vec<u8>)> = gone
+            .iter()
+            .flat_map(|(doc, process)| [false, true].map(|s| (*doc, identity(process, s))))
             .collect();
-        if let Err(e) = self.memory.keep_looks(&rows, &gone) {
+        if let Err(e) = self.memory.keep_looks(&rows, &ids) {
             log::warn!("what writers have seen could not be recorded: {e}");
+            self.seen.not_kept(&changed, gone);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Looks that an earlier daemon has put on record: whose they are is known, the version not yet.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::processes::Process;
+use super::processes::{ProcId, Process};
 use super::seen::{Look, Seen};
 use crate::documents::Version;
 use crate::model::{DocId, View};
@@ -74,6 +75,17 @@ impl Seen {
         self.waiting.any.store(!looks.is_empty(), Ordering::Release);
     }
 
+    /// Whose looks wait that can be found, and of what. None are added later.
+    pub(super) fn waiting_looks(&self) -> HashSet<(ProcId, DocId)> {
+        if !self.waiting.any.load(Ordering::Acquire) {
+            return HashSet::new();
+        }
+        let waiting = self.waiting.looks.lock();
+        let (looks, find) = &*waiting;
+        let all = looks.iter().map(|(look, _)| (look.process.id, look.view.doc()));
+        all.filter(|_| find.is_some()).collect()
+    }
+
     /// The documents of which looks wait.
     pub(super) fn waiting_docs(&self) -> Vec<DocId> {
         self.waiting.looks.lock().0.iter().map(|(look, _)| look.view.doc()).collect()
@@ -86,7 +98,6 @@ mod tests {
     use crate::documents::Document;
     use crate::documents::missions::Missions;
     use crate::model::{Rev, Stamp};
-    use crate::vfs::processes::ProcId;
 
     const DOC: DocId = DocId::Missions;
 

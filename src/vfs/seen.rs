@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::marks::{self, Marks};
 use super::processes::{ProcId, Process};
 use super::recalled::{Recalled, Waiting};
+use super::relatives::{Relation, relation};
 use crate::documents::Version;
 use crate::model::{DocId, FileId, View};
 
@@ -206,8 +207,9 @@ impl Seen {
     }
 
     /// Lets go of what dead processes have seen as far as it cannot count any more: of those with
-    /// the same ancestors only the newest are ever compared with a save. The versions take room,
-    /// and short-lived writers leave one each. For a thread that serves nobody.
+    /// the same ancestors only the newest are ever compared with a save, and of those in one session
+    /// if it is another child's. The versions take room, and short-lived writers leave one each. For
+    /// a thread that serves nobody.
     pub fn thin(&self, alive: impl Fn(ProcId) -> bool) {
         let known: Vec<(Process, u64)> = {
             let records = self.records.lock();
@@ -226,7 +228,7 @@ impl Seen {
             }
         }
         dead.sort_unstable_by_key(|(_, used, _)| std::cmp::Reverse(*used));
-        let mut families: HashMap<(Vec<ProcId>, DocId), usize> = HashMap::new();
+        let mut families: HashMap<(Vec<ProcId>, Option<u32>, DocId), usize> = HashMap::new();
         let mut orphans = 0;
         let mut records = self.records.lock();
         let mut gone = self.gone.lock();
@@ -237,9 +239,16 @@ impl Seen {
             orphans += usize::from(orphan);
             let mut counts = !orphan || orphans <= ORPHANS_KEPT;
             record.docs.retain(|doc, looks| {
-                let of_family = families.entry((process.ancestors.clone(), *doc)).or_default();
-                *of_family += 1;
-                let keep = counts && *of_family <= RELATIVES_TRIED;
+                let mut is_new = |session| {
+                    let family = (process.ancestors.clone(), session, *doc);
+                    let count = families.entry(family).or_default();
+                    *count += 1;
+                    *count <= RELATIVES_TRIED
+                };
+                // In a session that was its own nobody else has the same ancestors.
+                let shared = process.session != 0 && process.session != process.id.pid;
+                let in_session = shared && is_new(Some(process.session));
+                let keep = counts && (is_new(None) || in_session);
                 if keep {
                     // It saves nothing any more that could be stale.
                     looks.reads.drain(..looks.reads.len().saturating_sub(1));
@@ -371,7 +380,7 @@ impl Seen {
     /// The records that changed since the last call, and the ones that are gone.
     pub fn take_changes(&self) -> (Vec<Kept>, Vec<(DocId, Process)>) {
         let mut changed = Vec::new();
-        for record in self.records.lock().values_mut().filter(|r| r.dirty) {
+        for record in self.without_older().values_mut().filter(|r| r.dirty) {
             record.dirty = false;
             for (doc, looks) in &record.docs {
                 let Some(look) = looks.newest() else { continue };
@@ -381,6 +390,36 @@ impl Seen {
             }
         }
         (changed, std::mem::take(&mut self.gone.lock()))
+    }
+
+    /// These changes were not recorded: they are among those of the next call.
+    pub fn not_kept(&self, changed: &[Kept], gone: Vec<(DocId, Process)>) {
+        let mut records = self.records.lock();
+        for kept in changed {
+            if let Some(record) = records.get_mut(&kept.process.id) {
+                record.dirty = true;
+            }
+        }
+        let mut all = self.gone.lock();
+        if all.len() < RECORDS_KEPT {
+            all.extend(gone);
+        }
+    }
+
+    /// The records. What a changed one replaces in the store has been read from there.
+    fn without_older(&self) -> MutexGuard<'_, HashMap<ProcId, Record>> {
+        loop {
+            let older = self.waiting_looks();
+            let records = self.records.lock();
+            let of = |r: &Record| {
+                r.docs.keys().map(|doc| (r.process.id, *doc)).find(|look| older.contains(look))
+            };
+            let Some((id, doc)) = records.values().filter(|r| r.dirty).find_map(of) else {
+                return records;
+            };
+            drop(records);
+            self.wake(doc, |process| process.id == id);
+        }
     }
 
     /// Takes in a look of an earlier daemon, which is on record already.
@@ -404,33 +443,6 @@ impl Seen {
             looks.saved = Some(look);
         }
     }
-}
-
-/// What another process is to a writer.
-enum Relation {
-    Child,
-    /// An ancestor in the same session.
-    Ancestor,
-    /// A near relative in the same session.
-    Near,
-}
-
-/// `None` for the writer itself and for strangers.
-fn relation(other: &Process, writer: &Process) -> Option<Relation> {
-    if other.id == writer.id {
-        return None;
-    }
-    if other.ancestors.first() == Some(&writer.id) {
-        return Some(Relation::Child);
-    }
-    if other.session == 0 || other.session != writer.session {
-        return None;
-    }
-    if writer.ancestors.contains(&other.id) {
-        return Some(Relation::Ancestor);
-    }
-    let near = other.ancestors.iter().any(|a| *a == writer.id || writer.ancestors.contains(a));
-    near.then_some(Relation::Near)
 }
 
 /// Drops what was seen of the managed file that was looked at longest ago.

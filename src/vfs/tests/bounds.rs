@@ -1,6 +1,7 @@
 //! What is kept in memory and beside the documents does not grow with the number of programs.
 
 use super::*;
+use crate::vfs::budget::Held;
 use crate::vfs::processes::Processes;
 
 #[test]
@@ -51,4 +52,55 @@ fn the_oldest_refused_text_of_a_program_makes_room_for_its_newest() {
     let has = |what: &str| all.iter().any(|text| text.ends_with(what));
     assert!(has("{person"), "another program's stays");
     assert!(has("{bad 149") && has("{bad 51") && !has("{bad 50"));
+}
+
+#[test]
+fn what_one_session_has_seen_does_not_go_for_the_sake_of_others() {
+    let w = World::new();
+    let parent = w.stranger("agent");
+    let cat = parent.fork("cat");
+    cat.cat("missions.md").unwrap();
+    cat.exit();
+    for _ in 0..40 {
+        // Each in a session of its own.
+        let worker = w.spawn("worker", Some(&parent.process()), 0);
+        worker.cat("missions.md").unwrap();
+        worker.exit();
+    }
+    w.tree.seen.thin(|id| w.procs.alive(id));
+    assert_eq!(w.tree.seen.len(), 16 + 1);
+    w.docs.publish(DocId::Missions, Some("# Missions\n\n## Pending\n- a\n- b\n- z\n"));
+    parent.fork("tee").save("missions.md", "- b\n- x\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn a_text_of_which_nothing_found_room_is_refused_at_close() {
+    let w = World::new();
+    let mut all: [Held; 16] = Default::default();
+    for held in &mut all {
+        w.tree.buffers.hold(held, 1 << 20).unwrap();
+    }
+    let p = w.stranger("program");
+    let fd = p.open("missions.md", RW).unwrap();
+    p.write(fd, "# Missions\n- mine\n").unwrap_err();
+    let closed = p.close(fd);
+    assert!(matches!(closed, Err(Error::Refused(_))), "{closed:?}");
+    assert_eq!(w.names(".refused").len(), 1);
+    assert_eq!(w.text(), FIRST);
+    drop(all);
+    assert_eq!(w.tree.buffers.taken(), 0);
+}
+
+#[test]
+fn what_is_saved_takes_no_room_in_handles_that_append() {
+    let w = World::new();
+    let p = w.stranger("logger");
+    let fd = p.open("missions.md", WR | APPEND).unwrap();
+    p.write(fd, "- one\n").unwrap();
+    assert_eq!(w.tree.buffers.taken(), 6);
+    p.fsync(fd).unwrap();
+    assert!(w.text().contains("- one\n"));
+    assert_eq!(w.tree.buffers.taken(), 0);
+    p.close(fd).unwrap();
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
@@ -428,6 +428,8 @@ impl Clock for FakeClock {
 pub struct FakeMemory {
     pub names: Mutex<Vec<KeptName>>,
     pub looks: Mutex<Vec<KeptLook>>,
+    /// The next looks are not kept.
+    pub busy: AtomicBool,
     pub refusals: Mutex<Vec<(View, String, Option<String>)>>,
 }
 
@@ -455,6 +457,9 @@ impl Memory for FakeMemory {
         Ok(it.cloned())
     }
     fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Result<(), StoreError> {
+        if self.busy.swap(false, Ordering::SeqCst) {
+            return Err(StoreError::Busy);
+        }
         let mut looks = self.looks.lock();
         let same = |l: &KeptLook, doc, id: &[u8]| l.view.doc() == doc && l.identity == id;
         looks.retain(|l| {

@@ -270,6 +270,41 @@ fn an_open_editor_is_not_blind_after_a_restart_of_the_daemon() {
 }
 
 #[test]
+fn a_look_that_could_not_be_kept_is_kept_at_the_next_occasion() {
+    let mut w = World::new();
+    let pid = w.stranger("vim").pid;
+    P { w: &w, pid }.cat("missions.md").unwrap();
+    w.memory.busy.store(true, std::sync::atomic::Ordering::SeqCst);
+    for _ in 0..2 {
+        w.clock.forward(1500);
+        w.tree.tick();
+    }
+    w.restart();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    P { w: &w, pid }.save("missions.md", "- x\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+}
+
+#[test]
+fn what_was_read_before_a_restart_counts_beside_what_was_read_after_it() {
+    let mut w = World::new();
+    let pid = w.stranger("dashboard").pid;
+    P { w: &w, pid }.cat("missions.md").unwrap();
+    w.clock.forward(1500);
+    w.tree.tick();
+    w.restart();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    let p = P { w: &w, pid };
+    p.cat("missions.md").unwrap();
+    // The newer look takes the place of the older one on record.
+    w.clock.forward(1500);
+    w.tree.tick();
+    p.save("missions.md", &format!("{FIRST}- posted\n")).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(NOW));
+    assert!(w.docs.last().stale);
+}
+
+#[test]
 fn reading_the_renamed_copy_is_a_look_and_renaming_is_not() {
     let w = World::new();
     let p = w.stranger("fileinput");
