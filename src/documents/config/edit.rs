@@ -76,7 +76,8 @@ fn round(form: Form, text: &str, root: &Node, target: &Value, mode: Mode) -> Opt
         .map_or("  ", |l| &l[..l.len() - l.trim_start().len()])
         .to_owned();
     let pretty = whole.trim().contains('\n') || whole.trim().len() <= 2;
-    let mut ed = Editor { text: &whole, form, eol, unit, pretty, mode, out: Vec::new() };
+    let tight = !pretty && !whole.contains("\": ") && whole.contains("\":");
+    let mut ed = Editor { text: &whole, form, eol, unit, pretty, tight, mode, out: Vec::new() };
     ed.change(root, target, Place::Root);
     let mut done = apply(&whole, 0..whole.len(), ed.out)?;
     if open_end && done.ends_with(eol) {
@@ -145,6 +146,8 @@ pub(super) struct Editor<'a> {
     pub unit: String,
     /// JSON over several lines.
     pub pretty: bool,
+    /// JSON on one line without a blank behind its colons.
+    pub tight: bool,
     /// How it goes about it.
     pub mode: Mode,
     /// The splices so far.
@@ -184,7 +187,8 @@ impl Editor<'_> {
         match (self.form, place) {
             (Form::Json, _) => {
                 let layout = self.layout(self.pretty);
-                let base = self.indent_at(node.start);
+                // On one line nothing is indented, and it may be long.
+                let base = if self.pretty { self.indent_at(node.start) } else { String::new() };
                 let mut text = String::new();
                 render::json(target, &layout, &base, &mut text);
                 self.splice(node.start, node.end, text);
@@ -216,11 +220,7 @@ impl Editor<'_> {
 
     /// How new JSON is laid out, over several lines or on one.
     pub fn layout(&self, lines: bool) -> Layout {
-        let colon = if !self.pretty && !self.text.contains("\": ") && self.text.contains("\":") {
-            ":"
-        } else {
-            ": "
-        };
+        let colon = if self.tight { ":" } else { ": " };
         Layout { unit: lines.then(|| self.unit.clone()), eol: self.eol, colon: colon.to_owned() }
     }
 

@@ -140,16 +140,18 @@ fn rebuilt(ed: &mut Editor<'_>, change: &Change<'_, '_>, gaps: &Gaps<'_>, style:
 
 /// The members after the change: the child that each was, if any.
 fn order(change: &Change<'_, '_>) -> Vec<(Option<usize>, Fate)> {
-    let mut order = Vec::new();
-    let newcomers = |after: Option<usize>| {
-        change.new.iter().filter(move |n| n.1 == after).map(|n| (None, Fate::Becomes(n.0)))
-    };
-    order.extend(newcomers(None));
-    for (i, c) in change.children.iter().enumerate() {
+    // Behind nothing, behind the first child, and so on.
+    let mut newcomers = vec![Vec::new(); change.children.len() + 1];
+    for &(member, after) in &change.new {
+        newcomers[after.map_or(0, |child| child + 1)].push((None, Fate::Becomes(member)));
+    }
+    let mut newcomers = newcomers.into_iter();
+    let mut order = newcomers.next().unwrap_or_default();
+    for ((i, c), new) in change.children.iter().enumerate().zip(newcomers) {
         if c.fate != Fate::Goes {
             order.push((Some(i), c.fate));
         }
-        order.extend(newcomers(Some(i)));
+        order.extend(new);
     }
     order
 }

@@ -274,7 +274,7 @@ fn reordered(
         .collect()
 }
 
-pub(super) fn identity(lists: &[&[Value]; 2]) -> Option<(Vec<String>, Vec<String>)> {
+fn identity(lists: &[&[Value]; 2]) -> Option<(Vec<String>, Vec<String>)> {
     let (ids, _) = identities(lists)?;
     let [a, b] = &ids[..] else { return None };
     Some((a.clone(), b.clone()))

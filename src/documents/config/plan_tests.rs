@@ -281,6 +281,29 @@ fn appends_set_keys() {
     assert_eq!(json(&p.next), "{\"k\": 1}\n");
 }
 
+/// R3: what its writer has read may go, by an append too.
+#[test]
+fn an_append_replaces_what_its_writer_has_read() {
+    let cur = state(Form::Yaml, "a:\n  b: 1\nc: 2\n");
+    let p = append(Y, "a: 5\n", &cur).unwrap();
+    assert_eq!(yaml(&p.next), "a: 5\nc: 2\n");
+    // Read before somebody else set another key.
+    let seen = state(Form::Yaml, "a:\n  b: 1\n");
+    let fragment = Written::Fragment(b"a: 5\n");
+    let p = save_with(&doc(), Y, Some(&seen), fragment, &cur).unwrap();
+    assert_eq!((yaml(&p.next), yaml(&p.believed)), ("a: 5\nc: 2\n".into(), "a: 5\n".into()));
+    // Changed since.
+    let seen = state(Form::Yaml, "a:\n  b: 2\nc: 2\n");
+    for seen in [Some(&seen), None] {
+        let r = save_with(&doc(), Y, seen, fragment, &cur).map(|p| p.summary).unwrap_err();
+        assert_eq!(r.key.as_deref(), Some("a"));
+    }
+    // An element of a list by its name.
+    let cur = state(Form::Yaml, "t:\n  - id: x\n    n: {k: 1}\n");
+    let p = append(Y, "t: [{id: x, n: 5}]\n", &cur).unwrap();
+    assert_eq!(yaml(&p.next), "t:\n  - id: x\n    n: 5\n");
+}
+
 #[test]
 fn what_an_appender_believes() {
     let seen = state(Form::Yaml, "a: 1\n");

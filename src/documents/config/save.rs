@@ -34,13 +34,24 @@ pub(super) fn whole(
     current: &State,
     rules: &Rules<'_>,
 ) -> Result<Plan, Refusal> {
-    let text = text_of(bytes)?;
+    taken(form, seen, text_of(bytes)?, current, rules, seen.is_none())
+}
+
+/// The same; `ask`: whether it puts something in the place of what its writer has not read.
+fn taken(
+    form: Form,
+    seen: Option<&State>,
+    text: &str,
+    current: &State,
+    rules: &Rules<'_>,
+    ask: bool,
+) -> Result<Plan, Refusal> {
     let cur = ConfigState::of(current);
     if cur.text(form) == Some(text) {
         return Ok(unchanged(current));
     }
     let writer = Writer::new(form, text, seen.map(ConfigState::of), cur, rules)?;
-    if seen.is_none() {
+    if ask {
         set_only(None, form, text, &writer.read, cur.value())?;
     }
     let (target, overlaps) = writer.merge();
@@ -243,6 +254,7 @@ pub(super) fn fragment(
     Ok(Plan { believed, ..plan })
 }
 
+/// The same once [`set_only`] has nothing against it.
 fn appended(
     form: Form,
     fragment: &str,
@@ -267,7 +279,7 @@ fn appended(
                 Ok(both) if both.value.same(&target) => {
                     whole(form, Some(current), joined.as_bytes(), current, rules)
                 }
-                _ => whole(form, None, fragment.as_bytes(), current, rules),
+                _ => taken(form, None, fragment, current, rules, false),
             }
         }
         // A comment, or lines that continue the last block.

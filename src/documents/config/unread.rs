@@ -1,7 +1,9 @@
 //! What a save that only sets keys must not do: put another kind of value in the place of an object
 //! or an array that its writer has not read, and with it take out all that is in there (R3).
 
-use super::merge::identity;
+use std::collections::HashMap;
+
+use super::merge::identities;
 use super::path::{KeyPath, Step};
 use super::value::{Index, Value};
 use crate::model::{Reason, Refusal};
@@ -58,10 +60,17 @@ fn find(
         }
         (Value::Seq(w), Value::Seq(c)) => {
             // A list of values is a value.
-            let (wi, ci) = identity(&[w, c])?;
+            let (ids, field) = identities(&[w, c])?;
+            let [wi, ci] = &ids[..] else { return None };
             let names = Index::new(ci.iter().map(String::as_str));
+            let called = |v: &Value| v.entry(field).map(Value::canonical);
+            let read: HashMap<String, &Value> = match seen {
+                Some(Value::Seq(s)) => s.iter().filter_map(|v| Some((called(v)?, v))).collect(),
+                _ => HashMap::new(),
+            };
             return wi.iter().zip(w).enumerate().find_map(|(at, (id, v))| {
-                let found = find(None, v, c.get(names.get(id)?)?, steps)?;
+                let seen = called(v).and_then(|name| read.get(&name).copied());
+                let found = find(seen, v, c.get(names.get(id)?)?, steps)?;
                 steps.push(Step::At(at));
                 Some(found)
             });
@@ -97,6 +106,7 @@ mod tests {
             (None, "a: {b: 1}", "a: 1", None),
             (None, "a: [1]", "a: [2, 3]", None),
             (Some("a: {b: 1}"), "a: 1", "a: {b: 1}", None),
+            (Some("t: [{id: 1, n: [2]}]"), "t: [{id: 1, n: 1}]", "t: [{id: 1, n: [2]}]", None),
             (Some("a: {b: 2}"), "a: 1", "a: {b: 1}", Some("a: a number in place")),
         ] {
             let found = found(seen, written, current);

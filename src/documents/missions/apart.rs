@@ -60,9 +60,10 @@ pub fn stand_alone(state: &MissionsState) -> MissionsState {
 fn marked(state: &MissionsState) -> Option<Slots> {
     let bytes = state.content().to_vec();
     let text = std::str::from_utf8(&bytes).ok()?;
+    let opaque: Vec<&Arc<Entry>> = state.entries().filter(|e| e.opaque).collect();
     let parser = |pos, section| {
         let mut parser = Parser::new(text, pos, section, state.nested_items);
-        state.entries().filter(|e| e.opaque).for_each(|e| parser.knows(e));
+        opaque.iter().for_each(|e| parser.knows(e));
         parser
     };
     let mut reader = parser(0, state.start);

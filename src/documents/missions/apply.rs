@@ -44,6 +44,8 @@ struct Apply<'a> {
     fresh: HashMap<usize, Fresh>,
     /// Per table, sequences over all states, in both versions: (min, max).
     range: Ranges,
+    /// No row with a smallest or a largest sequence has lost it.
+    exact: bool,
 }
 
 /// A slot that `before` does not have.
@@ -126,6 +128,7 @@ impl<'a> Apply<'a> {
             renewed: HashMap::new(),
             fresh,
             range: before.slots.ranges().to_vec(),
+            exact: true,
         }
     }
 
@@ -144,6 +147,7 @@ impl<'a> Apply<'a> {
         }
         for id in left {
             if let Some((e, key)) = self.gone.remove(&id) {
+                self.leaves(e.section.table(), key.sequence);
                 rows::delete(conn, e.section, key.id)?;
             }
         }
@@ -213,9 +217,9 @@ impl<'a> Apply<'a> {
                     next = next.saturating_add(1);
                     next
                 });
+                self.widen(table, sequence, sequence);
                 self.write(conn, loc, &entry, sequence)?;
             }
-            self.widen(table, next, next);
             return Ok(());
         }
         let (window, keys) = self.window(&locs, section);
@@ -234,6 +238,12 @@ impl<'a> Apply<'a> {
 
     fn widen(&mut self, table: &'static str, low: i64, high: i64) {
         chunk::widen(&mut self.range, table, low, high);
+    }
+
+    /// A row does not have this sequence any more.
+    fn leaves(&mut self, table: &str, sequence: i64) {
+        let (low, high) = self.range_of(table);
+        self.exact &= low < sequence && sequence < high;
     }
 
     /// The changed items with one unchanged neighbour on either side of each run; where the gaps
@@ -338,6 +348,10 @@ impl<'a> Apply<'a> {
         entry: &Entry,
         sequence: i64,
     ) -> rusqlite::Result<()> {
+        if let Some((old, key)) = self.gone.get(&ident(entry)).filter(|g| g.1.sequence != sequence)
+        {
+            self.leaves(old.section.table(), key.sequence);
+        }
         let key = match self.gone.get(&ident(entry)) {
             Some((old, key)) if old.same_row(entry) && key.sequence == sequence => *key,
             Some((old, key)) if old.section.table() == entry.section.table() => {
@@ -373,6 +387,7 @@ impl<'a> Apply<'a> {
         let Some(mut key) = self.key_at(loc).filter(|k| k.sequence != sequence) else {
             return Ok(());
         };
+        self.leaves(section.table(), key.sequence);
         key.sequence = sequence;
         rows::set_sequence(conn, section, key)?;
         self.set_key(loc, key);
@@ -380,7 +395,7 @@ impl<'a> Apply<'a> {
     }
 
     fn slots(self) -> Slots {
-        let Apply { after, head, tail, rows, renewed, mut fresh, range, .. } = self;
+        let Apply { after, head, tail, rows, renewed, mut fresh, range, exact, .. } = self;
         let mut slots = Vec::with_capacity(after.slots.len());
         slots.extend_from_slice(head);
         for (i, rows) in rows.into_iter().enumerate() {
@@ -393,6 +408,6 @@ impl<'a> Apply<'a> {
         for (at, rows) in renewed {
             slots[at].rows = Some(rows);
         }
-        Slots::new(slots, range)
+        if exact { Slots::new(slots, range) } else { slots.into() }
     }
 }

@@ -81,6 +81,9 @@ pub struct Batch {
     pub set: HashMap<Loc, Option<Arc<Entry>>>,
     /// What comes before the entry at a place (index = length: at the end of the slot).
     pub before: HashMap<Loc, Vec<Arc<Entry>>>,
+    /// Where the last item was inserted behind all others, with the section in force there, its
+    /// own section, and how many there are since.
+    last: Option<(Loc, Section, Section, usize)>,
 }
 
 impl Batch {
@@ -98,6 +101,14 @@ impl Batch {
     /// was inserted there already, headers too, behind what belongs to that section.
     pub fn insert_item(&mut self, at: Loc, entry: Arc<Entry>, in_force: Section) {
         let run = self.before.entry(at).or_default();
+        let own = entry.section;
+        let item = entry.is_item();
+        if item && self.last == Some((at, in_force, own, run.len())) {
+            // One more of them.
+            run.push(entry);
+            self.last = Some((at, in_force, own, run.len()));
+            return;
+        }
         let (mut section, mut place) = (in_force, run.len());
         let mut found = section == entry.section;
         if found {
@@ -110,7 +121,10 @@ impl Batch {
                 (place, found) = (i + 1, true);
             }
         }
-        run.insert(if found { place } else { run.len() }, entry);
+        let place = if found { place } else { run.len() };
+        run.insert(place, entry);
+        let behind = item && place + 1 == run.len();
+        self.last = behind.then_some((at, in_force, own, run.len()));
     }
 
     /// The version after the changes. Ends of lines: every entry but the last ends with one,
@@ -241,15 +255,4 @@ pub fn blank(id: u64, section: Section, eol: &str) -> Entry {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_of_a_long_run_have_room_for_themselves_alone() {
-        let run: Vec<_> = (0..50_000).map(|n| Arc::new(blank(n, Section::Pending, "\n"))).collect();
-        let slots = assemble([Piece::Entries(run)]);
-        let room: usize = slots.iter().map(|s| s.core.entries.capacity()).sum();
-        assert_eq!(slots.iter().map(|s| s.core.entries.len()).sum::<usize>(), 50_000);
-        assert!(room <= 50_000 + slots.len() * 8, "{room}");
-    }
-}
+mod tests;

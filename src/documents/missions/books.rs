@@ -8,18 +8,14 @@ use super::chunk::{Core, RowBook, RowKey, Rows, Slot, Slots};
 use super::merge::{Ident, ident};
 use super::numbers::{Numbers, with_room};
 use super::readback::reads_back;
-use super::refresh::{COMES_BACK, Outcome, Refresh};
+use super::refresh::{Outcome, Refresh};
 use super::tree::MissionsState;
 
 impl Refresh<'_> {
     /// The next version.
     pub(super) fn finish(mut self) -> Outcome {
         let touched = !self.batch.is_empty();
-        let fresh = |at: i64| self.now.0.saturating_sub(at) <= COMES_BACK;
-        if !self.state.vanished.iter().all(|v| fresh(v.at.0)) {
-            let kept = self.state.vanished.iter().filter(|v| fresh(v.at.0));
-            self.state.vanished = kept.cloned().collect();
-        }
+        self.state.vanished = self.gone.left();
         let mut next = std::mem::take(&mut self.batch).apply(&self.state);
         if touched && !reads_back(&next, self.last) {
             next = apart::stand_alone(&next);

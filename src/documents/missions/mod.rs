@@ -13,6 +13,7 @@ mod changed;
 mod chunk;
 mod compare;
 mod entry;
+mod gone;
 mod insert;
 mod marker;
 mod matching;

@@ -44,8 +44,7 @@ fn around(next: &MissionsState, change: &Stretch<'_>) -> Option<bool> {
         }
     }
     let read = new[from..changed.end].iter().chain(&behind);
-    let fenced = |e: &&Arc<Entry>| e.raw.contains("```") || e.raw.contains("~~~");
-    if read.clone().any(fenced) {
+    if read.clone().any(|e| fenced(e)) {
         return None;
     }
     let section = match from.checked_sub(1) {
@@ -65,6 +64,10 @@ fn around(next: &MissionsState, change: &Stretch<'_>) -> Option<bool> {
     Some(new[from..changed.end].iter().all(|e| is_next(&mut parser, e)))
 }
 
+fn fenced(e: &Entry) -> bool {
+    e.raw.contains("```") || e.raw.contains("~~~")
+}
+
 fn is_next(parser: &mut Parser<'_>, e: &Entry) -> bool {
     parser.next().is_some_and(|p| apart::reads_as(&p.kind, p.raw, e) && p.section == e.section)
 }
@@ -72,8 +75,19 @@ fn is_next(parser: &mut Parser<'_>, e: &Entry) -> bool {
 /// All slots of `next` that `current` does not have, each run with the slots beside it.
 fn by_slots(next: &MissionsState, change: &Stretch<'_>) -> bool {
     let b = &next.slots[..];
+    let end = change.at + change.new.len();
+    let new = change.new_entries();
+    let changed = &new[change.front..new.len() - change.back];
+    // A fence may close one that is open far above, and be closed far below.
+    let open = b[..change.at].iter().position(|s| s.core.open_fence);
+    if let Some(from) = open.filter(|_| changed.iter().any(|e| fenced(e))) {
+        return run_reads_back(next, from, &b[from..end], &b[end..]);
+    }
+    if changed.iter().any(|e| e.open_fence) {
+        return run_reads_back(next, change.at, change.new, &b[end..]);
+    }
     let old: HashSet<_> = change.old.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let mid = change.at..change.at + change.new.len();
+    let mid = change.at..end;
     let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
     let mut i = change.at.saturating_sub(1);
     while i < mid.end {

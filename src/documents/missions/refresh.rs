@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::batch::Batch;
 use super::chunk::RowKey;
 use super::entry::{Entry, Section};
+use super::gone::Gone;
 use super::insert::{new_section, space};
 use super::merge::{Ident, ident};
 use super::numbers::{Numbers, with_room};
@@ -13,11 +14,8 @@ use super::order::{Order, Shown};
 use super::rematch::same_columns;
 use super::rows::Row;
 use super::tally::Tally;
-use super::tree::{Loc, MissionsState, Vanished};
+use super::tree::{Loc, MissionsState};
 use crate::model::{Overlap, Stamp};
-
-/// A row that vanished may come back within this time in nanoseconds (merge.md).
-pub(super) const COMES_BACK: i64 = 60 * 1_000_000_000;
 
 /// Ids given to new rows, by table and row id.
 pub type Given = HashMap<(&'static str, i64), u64>;
@@ -159,7 +157,8 @@ pub(super) struct Refresh<'a> {
     pub(super) ids: Vec<Option<Ident>>,
     pub(super) known: Given,
     pub(super) given: Given,
-    pub(super) now: Stamp,
+    /// What has vanished and may come back.
+    pub(super) gone: Gone,
 }
 
 impl<'a> Refresh<'a> {
@@ -189,7 +188,7 @@ impl<'a> Refresh<'a> {
             tally: Tally::default(),
             known: Given::new(),
             given: Given::new(),
-            now,
+            gone: Gone::new(last.vanished.clone(), now),
         }
     }
 
@@ -285,10 +284,7 @@ impl<'a> Refresh<'a> {
         }
         self.tally.count(Some(&old), None);
         self.batch.set.insert(loc, None);
-        let gone = Vanished { at: self.now, entry: old };
-        let mut all: Vec<Vanished> = self.state.vanished.to_vec();
-        all.push(gone);
-        self.state.vanished = all.into();
+        self.gone.add(old);
     }
 
     /// Rows of one section in the order in which they are shown: those that keep their order

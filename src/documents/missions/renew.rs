@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::entry::{Entry, Kind, Section, clean};
-use super::refresh::{COMES_BACK, Refresh};
-use super::rematch::{key_text, same_columns};
+use super::refresh::Refresh;
+use super::rematch::same_columns;
 use super::render;
 use crate::model::Overlap;
 
@@ -31,23 +31,13 @@ impl Refresh<'_> {
     /// One that vanished lately, or a new one.
     fn back_or_new(&mut self, r: usize) -> Entry {
         let row = self.rows[r].clone();
-        let now = self.now;
-        let text = key_text(&row.kind).into_owned();
-        let back = self.state.vanished.iter().position(|v| {
-            now.0.saturating_sub(v.at.0) <= COMES_BACK
-                && v.entry.section == row.section
-                && key_text(&v.entry.kind) == text
-        });
         let eol = self.state.eol();
-        if let Some(n) = back {
-            let mut all = self.state.vanished.to_vec();
-            let v = all.remove(n);
-            self.state.vanished = all.into();
-            if same_columns(&v.entry.kind, &row.kind) {
-                return (*v.entry).clone();
+        if let Some(back) = self.gone.back(row.section, &row.kind) {
+            if same_columns(&back.kind, &row.kind) {
+                return (*back).clone();
             }
-            let kind = carried(&row.kind, &v.entry.kind);
-            return render::entry(v.entry.id, kind, row.section, eol, Some(&v.entry.raw));
+            let kind = carried(&row.kind, &back.kind);
+            return render::entry(back.id, kind, row.section, eol, Some(&back.raw));
         }
         let id = self.state.fresh_id(&row.kind);
         render::entry(id, row.kind, row.section, eol, None)

@@ -742,6 +742,55 @@ fn an_append_never_closes_a_fence_of_others() {
     assert_eq!(live.rows()[..3], rows[..3]);
 }
 
+/// However far away it is.
+#[test]
+fn a_fence_far_away_is_neither_closed_nor_taken_for_the_end_of_another() {
+    let many: String = (0..700).map(|n| format!("- mission {n}\n")).collect();
+    let mut live = Live::new();
+    live.edit(&format!("## Pending\n- a\n```\n{many}\n## Done\n- b\n"));
+    live.append("- c\n```\n");
+    assert_eq!(live.rows().len(), 703);
+    // Later saves, of something else and of everything, are taken.
+    live.edit(&live.text().replace("- b\n", "- b\n- d\n"));
+    live.edit(&live.text().replace("- mission", "- the mission"));
+    assert_eq!(live.rows().len(), 704);
+
+    let mut live = Live::new();
+    live.edit(&format!("## Pending\n- a\n\n## Done\n{many}- b\n```\ncode\n```\n"));
+    live.append("- c\n```\n");
+    live.sql("INSERT INTO missions (text, state, sequence) VALUES ('d' || char(10) || '```', 'pending', 9)");
+    live.refresh();
+    assert_eq!(live.rows().len(), 704);
+    live.edit(&live.text().replace("- a\n", "- a\n- e\n"));
+    live.edit(&live.text().replace("- mission", "- the mission"));
+    assert_eq!(live.rows().len(), 705);
+}
+
+#[test]
+fn a_new_row_comes_behind_the_largest_sequence_and_before_the_smallest() {
+    let mut live = Live::new();
+    live.edit(ABC);
+    let sequence = |live: &Live, text: &str| -> i64 {
+        let sql = "SELECT sequence FROM missions WHERE text = ?";
+        live.conn.query_row(sql, [text], |r| r.get(0)).unwrap()
+    };
+    live.edit(&ABC.replace("- charlie three\n", ""));
+    live.append("- delta\n");
+    assert_eq!(sequence(&live, "delta"), 3);
+    live.edit(&live.text().replace("- alpha one\n", ""));
+    live.edit(&live.text().replace("- bravo", "- first\n- bravo"));
+    assert_eq!(sequence(&live, "first"), 1);
+    live.edit("# Missions\n\n## Pending\n\n## Done\n");
+    live.append("- again\n");
+    assert_eq!(sequence(&live, "again"), 1);
+
+    let mut live = Live::new();
+    live.edit("## Pending\n\n## Done\n- x\n- y\n- z\n");
+    live.append("- last\n");
+    live.edit(&live.text().replace("- last", "- first\n- last"));
+    assert_eq!((sequence(&live, "last"), sequence(&live, "first")), (4, 0));
+}
+
 #[test]
 fn sections_that_are_missing_are_made() {
     let mut live = Live::new();

@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn any_changes(
         size in 60i64..700,
-        steps in prop::collection::vec((0u8..14, 0i64..700, any::<bool>(), any::<bool>()), 1..30),
+        steps in prop::collection::vec((0u8..21, 0i64..700, any::<bool>(), any::<bool>()), 1..30),
     ) {
         let mut store = Store::new(size);
         for (what, id, look, keep) in steps {
@@ -193,6 +193,32 @@ proptest! {
                 13 => store.sql(&format!(
                     "UPDATE missions SET text = 'twin' WHERE id BETWEEN {id} AND {}", id + 4
                 )),
+                14 => store.sql(&format!(
+                    "UPDATE missions SET text = 'long {id} ' || hex(zeroblob(900)) WHERE id = {id}"
+                )),
+                // Only in the pages in which such a row goes on.
+                15 => store.sql("UPDATE missions SET text = text || 'x' WHERE length(text) > 900"),
+                16 => store.sql("VACUUM"),
+                17 => store.sql(&format!("CREATE INDEX IF NOT EXISTS i{id} ON missions(text)")),
+                18 => store.sql(&format!(
+                    "CREATE TABLE t AS SELECT * FROM missions WHERE id = {id};
+                     DELETE FROM missions WHERE id = {id};
+                     UPDATE t SET sequence = sequence + 15, state = 'pending';
+                     INSERT INTO missions SELECT * FROM t; DROP TABLE t"
+                )),
+                19 => {
+                    // A commit of ours that comes to nothing.
+                    store.check(true);
+                    let before = store.state.clone();
+                    store.sql("BEGIN");
+                    store.save(Written::Fragment(format!("- lost {id}\n").as_bytes()));
+                    if keep {
+                        store.check(true);
+                    }
+                    store.sql("ROLLBACK");
+                    store.state = before;
+                }
+                20 => store.sql(&format!("DELETE FROM missions WHERE id > {}", id / 2 + 50)),
                 _ => unreachable!(),
             }
             if look {
