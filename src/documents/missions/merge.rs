@@ -119,8 +119,10 @@ pub fn merge(
     export: bool,
 ) -> Merged {
     let sides = Sides::new(seen, current);
+    let news = sides.news();
+    part_from_news(c, &news);
     let mut m = Merger {
-        news: sides.news(),
+        news,
         sides,
         export,
         ids: current.clone(),
@@ -152,6 +154,20 @@ pub fn merge(
     }
     let next = settle::apply(m.batch, m.ids, &m.sides);
     Merged { next, overlaps: m.overlaps, tally: m.tally }
+}
+
+/// An entry that reads like an edit of a seen one, and is word for word what somebody else has added
+/// since, is that addition: else it would be there twice. The seen one is gone from the text.
+fn part_from_news(c: &mut Compared, news: &HashMap<String, VecDeque<Loc>>) {
+    for new in &mut c.new {
+        let edited = new.pair.as_ref().filter(|pair| pair.edited);
+        if let Some(old) = edited.map(|pair| pair.old)
+            && news.contains_key(&addition_key(&new.entry))
+        {
+            c.old[old].found = false;
+            new.pair = None;
+        }
+    }
 }
 
 /// Where the next insertion goes.
@@ -449,5 +465,28 @@ impl Merger<'_> {
 
     fn overlap(&mut self, what: String, earlier: &str, later: &str) {
         self.overlaps.push(Overlap { what, earlier: earlier.to_owned(), later: later.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Live, text_of};
+    use crate::documents::Written;
+
+    #[test]
+    fn what_reads_like_an_edit_and_is_the_addition_of_somebody_else_is_there_once() {
+        let mut live = Live::new();
+        live.edit("## Pending\n- the task of worker 2, number 6\n\n## Done\n");
+        let seen = live.state.clone();
+        live.append("- the task of worker 2, number 10\n");
+        // An append of a writer that has seen only the first one.
+        let own = Written::Fragment(b"- the task of worker 2, number 9\n");
+        let believed = live.save(Some(&seen), own, false).unwrap();
+        let text = text_of(&believed);
+        assert!(text.contains("number 9\n") && !text.contains("number 10\n"), "{text}");
+        live.whole(&believed, &text.replace("number 9\n", "number 10\n"));
+        assert_eq!(live.text().matches("number 10\n").count(), 1, "{}", live.text());
+        assert_eq!(live.text().matches("number 9\n").count(), 0, "{}", live.text());
+        assert_eq!(live.rows().len(), 2);
     }
 }
