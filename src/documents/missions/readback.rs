@@ -1,6 +1,6 @@
 //! Does a new version, read as text, mean what it says? Only what changed is read.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::apart;
@@ -86,9 +86,17 @@ fn by_slots(next: &MissionsState, change: &Stretch<'_>) -> bool {
     if changed.iter().any(|e| e.open_fence) {
         return run_reads_back(next, change.at, change.new, &b[end..]);
     }
-    let old: HashSet<_> = change.old.iter().map(|s| Arc::as_ptr(&s.core)).collect();
-    let mid = change.at..end;
-    let changed = |i: usize| mid.contains(&i) && !old.contains(&Arc::as_ptr(&b[i].core));
+    // Each chunk with the one in front of it: what follows another one now may read differently.
+    let core = |s: &Slot| Arc::as_ptr(&s.core);
+    let mut above = change.at.checked_sub(1).map(|i| core(&b[i]));
+    let beyond = b.get(end).filter(|_| change.at < end || !change.old.is_empty());
+    let old: HashMap<_, _> =
+        change.old.iter().chain(beyond).map(|s| (core(s), above.replace(core(s)))).collect();
+    let mid = change.at..end + usize::from(beyond.is_some());
+    let changed = |i: usize| {
+        let above = i.checked_sub(1).map(|i| core(&b[i]));
+        mid.contains(&i) && old.get(&core(&b[i])) != Some(&above)
+    };
     let mut i = change.at.saturating_sub(1);
     while i < mid.end {
         if !changed(i) && !changed(i + 1) {

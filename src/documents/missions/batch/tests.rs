@@ -124,6 +124,13 @@ fn anew(mut batch: Batch, state: &MissionsState) -> String {
     out
 }
 
+#[test]
+fn a_removed_chunk_changes_what_follows_it() {
+    let mut state = version(&[3, 12, 0, 3, 0], &[1], true, false);
+    let batch = changes(&mut state, &[(0, 0, 0), (3, 0, 0)]);
+    assert!(!reads_back(&batch.apply(&state), &state));
+}
+
 proptest! {
     #[test]
     fn some_entries_are_changed_as_if_all_were_written(
@@ -144,6 +151,7 @@ proptest! {
         let read = Parser::new(&got, 0, next.start, false).map(|p| entries(&p.entry(0)));
         let meant = next.entries().map(|e| entries(e));
         let all = read.eq(meant);
-        prop_assert_eq!(reads_back(&next, &state), all, "{}", got);
+        // Where it is not sure all is read.
+        prop_assert!(all || !reads_back(&next, &state), "{}", got);
     }
 }
