@@ -238,16 +238,24 @@ impl Merger<'_> {
     fn kept(&mut self, old: &Arc<Entry>, at: Loc, new: &Arc<Entry>, pair: &Pair) -> Arc<Entry> {
         let state_change = old.section != new.section && old.is_item();
         let moved = pair.moved && (state_change || !self.export);
-        let Some(loc) = self.sides.locate(old, at) else {
-            // Removed by somebody else: a change brings it back, a mere look does not.
-            if state_change || (old.is_item() && old.kind != new.kind) {
+        let (loc, new) = match self.sides.locate(old, at) {
+            Some(loc) => (loc, new.clone()),
+            None => {
+                // Removed by somebody else: a change brings it back, a mere look does not.
+                if !(state_change || (old.is_item() && old.kind != new.kind)) {
+                    return new.clone();
+                }
                 if let Some(there) = self.there_already(new) {
                     return there;
                 }
-                return self.place(new.clone(), Some(old));
+                // Unless somebody else has brought it back: then it is that one that is changed.
+                let Some((loc, new)) = self.come_back(old, new) else {
+                    return self.place(new.clone(), Some(old));
+                };
+                (loc, new)
             }
-            return new.clone();
         };
+        let new = &new;
         let Some(now) = self.sides.current.at(loc).cloned() else { return new.clone() };
         let theirs_moved = now.section != old.section;
         if !moved || (state_change && now.section == new.section) || (!state_change && theirs_moved)
@@ -305,6 +313,14 @@ impl Merger<'_> {
         Arc::make_mut(&mut same).id = self.sides.current.at(loc)?.id;
         self.anchor(loc);
         Some(same)
+    }
+
+    /// Where an entry that was removed has been added again, and what is made of it.
+    fn come_back(&mut self, old: &Entry, new: &Arc<Entry>) -> Option<(Loc, Arc<Entry>)> {
+        let loc = self.news.get_mut(&addition_key(old)).and_then(VecDeque::pop_front)?;
+        let mut new = new.clone();
+        Arc::make_mut(&mut new).id = self.sides.current.at(loc)?.id;
+        Some((loc, new))
     }
 
     /// The same blank line by somebody else, at the same place.

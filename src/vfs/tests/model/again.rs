@@ -170,3 +170,44 @@ fn a_moved_line_stands_as_it_was_written_whatever_its_writer_believes_of_its_tim
         },
     ]);
 }
+
+#[test]
+fn an_edit_of_a_line_that_another_writer_has_saved_anew_is_no_addition() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 2, section: 0, at: 7 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Add { number: 3, section: 0, at: 4 }]),
+        },
+        Sql { edit: Add { number: 4, section: 3, at: 4 } },
+        Look { who: 2, doc: Doc::Missions },
+        Look { who: 1, doc: Doc::Missions },
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([Alter { number: 7, at: 4 }, Drop { at: 6 }]),
+        },
+        Save { who: 2, doc: Doc::Missions, way: Way::Truncate, edits: edits([Drop { at: 4 }]) },
+        Read { who: 1, slot: 0, size: 20 },
+        Save { who: 1, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Add { number: 13, section: 1, at: 7 },
+                Add { number: 14, section: 0, at: 2 },
+                Alter { number: 15, at: 4 },
+            ]),
+        },
+    ]);
+}
