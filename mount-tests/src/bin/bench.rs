@@ -134,7 +134,8 @@ fn budget_part(settings: &Settings) -> String {
          measured over allowed, at most 1 where the budget is met.\n\n\
          * **floor**: a FUSE file system that only answers, with as many round trips.\n\
          * The rows about single calls with 100 missions, and the appends with 100,000, have all\n\
-         \x20 parties on one core: waking another one takes from 1 to 50 µs, as it happens.\n\
+         \x20 parties on one core: waking another one takes from 1 to 50 µs, as it happens. They are\n\
+         \x20 ratios of work, not of what a program waits; see Documents for that.\n\
          * **commit**: one row inserted and committed by the measuring program itself, with the\n\
          \x20 tables and settings of the store (WAL, `synchronous=NORMAL`).\n\
          * **reading**: open, read to the end, close, through the mount. **parsing**: by `serde_json`\n\
