@@ -87,9 +87,9 @@ pub trait Processes: Send + Sync {
 pub struct System {
     /// The place of the mount whose descriptors are asked for.
     mountpoint: Option<PathBuf>,
-    /// The mounts of the daemon's namespace, and whether they show our file system. `fdinfo` has
-    /// inode numbers and mount ids; the numbers alone are those of other file systems too.
-    mounts: RwLock<HashMap<u64, bool>>,
+    /// Which mounts show our file system. `fdinfo` has inode numbers and mount ids; the numbers alone
+    /// are those of other file systems too.
+    mounts: RwLock<Mounts>,
     /// Ancestors by identity: they change only when a parent dies, and what counts is who they
     /// were at first.
     families: Mutex<HashMap<ProcId, Vec<ProcId>>>,
@@ -198,10 +198,30 @@ impl System {
         found
     }
 
-    /// Whether a descriptor's mount can be ours: it is, or it belongs to another mount namespace,
-    /// where only the inode number tells.
-    fn may_be_ours(&self, mount: u64) -> bool {
-        self.mounts.read().get(&mount).copied().unwrap_or(true)
+    /// Whether the mount of a descriptor of this process can be ours: it is, or it was inherited from
+    /// another mount namespace, where only the inode number tells.
+    fn may_be_ours(&self, pid: u32, mount: u64) -> bool {
+        if let Some(ours) = self.mounts.read().known.get(&mount) {
+            return *ours;
+        }
+        if self.mounts.read().own.is_none() {
+            self.look_at_mounts();
+        }
+        let Some(own) = self.mounts.read().own.clone() else { return true };
+        let theirs = text(CWD, format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let ours = own.among(&mountinfo::parse(theirs.as_bytes()), mount);
+        if let Some(ours) = ours {
+            self.mounts.write().known.insert(mount, ours);
+        }
+        ours.unwrap_or(true)
+    }
+
+    fn look_at_mounts(&self) {
+        if let Some(mountpoint) = &self.mountpoint
+            && let Ok(all) = mountinfo::all()
+        {
+            *self.mounts.write() = Mounts::of(&all, mountpoint);
+        }
     }
 
     fn ancestors(&self, id: ProcId, ppid: u32, program: &str) -> Vec<ProcId> {
@@ -275,7 +295,7 @@ impl Processes for System {
     }
 
     fn descriptors(&self, id: ProcId, inos: &[u64]) -> Vec<Descriptor> {
-        self.look(id, inos, |mount| self.may_be_ours(mount))
+        self.look(id, inos, |mount| self.may_be_ours(id.pid, mount))
     }
 
     fn family_holds_lock(&self, id: ProcId, ino: u64) -> bool {
@@ -296,21 +316,40 @@ impl Processes for System {
 
     fn tick(&self) {
         self.known.rest();
-        if let Some(mountpoint) = &self.mountpoint
-            && let Ok(all) = mountinfo::all()
-        {
-            *self.mounts.write() = mounts_of(&all, mountpoint);
-        }
+        self.look_at_mounts();
     }
 }
 
-/// Mount ids, and whether they are of the device that is mounted topmost at `mountpoint`. Empty
-/// when nothing is.
-fn mounts_of(all: &[MountInfo], mountpoint: &Path) -> HashMap<u64, bool> {
-    let Some(ours) = all.iter().rfind(|m| m.point == mountpoint) else {
-        return HashMap::new();
-    };
-    all.iter().map(|m| (m.id, m.device == ours.device)).collect()
+/// Mount ids, and whether they are of our file system.
+#[derive(Debug, Default)]
+struct Mounts {
+    /// Those of the daemon's namespace, and those of others that were asked for.
+    known: HashMap<u64, bool>,
+    /// What is mounted topmost at our place.
+    own: Option<MountInfo>,
+}
+
+impl Mounts {
+    /// Empty when nothing is mounted at `mountpoint`.
+    fn of(all: &[MountInfo], mountpoint: &Path) -> Mounts {
+        let Some(own) = all.iter().rfind(|m| m.point == mountpoint) else {
+            return Mounts::default();
+        };
+        let known = all.iter().map(|m| (m.id, m.device == own.device)).collect();
+        Mounts { known, own: Some(own.clone()) }
+    }
+}
+
+impl MountInfo {
+    /// Whether a mount is of the same file system as this one. `all` is what a process sees that has
+    /// a file there: what is nowhere in a namespace that has this one was taken away from under
+    /// that file, as the mount of a daemon that was killed. `None`: it cannot be told.
+    fn among(&self, all: &[MountInfo], mount: u64) -> Option<bool> {
+        match all.iter().find(|m| m.id == mount) {
+            Some(there) => Some(there.device == self.device),
+            None => all.iter().any(|m| m.id == self.id).then_some(false),
+        }
+    }
 }
 
 /// What a file of `/proc/PID/fdinfo` tells.
@@ -452,8 +491,14 @@ mod tests {
             41 1 0:51 / /a\\040b rw shared:1 - fuse.x x rw\n\
             42 1 0:51 / /bind rw shared:1 - fuse.x x rw\n";
         let all = mountinfo::parse(text);
-        let mounts = mounts_of(&all, Path::new("/a b"));
-        assert_eq!([21, 40, 41, 42].map(|id| mounts[&id]), [false, false, true, true]);
-        assert!(mounts_of(&all, Path::new("/nowhere")).is_empty());
+        let mounts = Mounts::of(&all, Path::new("/a b"));
+        assert_eq!([21, 40, 41, 42].map(|id| mounts.known[&id]), [false, false, true, true]);
+        let own = mounts.own.unwrap();
+        // One that is nowhere any more, and those of another namespace.
+        assert_eq!(own.among(&all, 39), Some(false));
+        let theirs = b"81 1 0:5 / /dev rw - devtmpfs x rw\n82 1 0:51 / /in rw - fuse.x x rw\n";
+        let theirs = mountinfo::parse(theirs);
+        assert_eq!([81, 82, 83].map(|id| own.among(&theirs, id)), [Some(false), Some(true), None]);
+        assert!(Mounts::of(&all, Path::new("/nowhere")).own.is_none());
     }
 }

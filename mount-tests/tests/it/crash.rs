@@ -151,6 +151,23 @@ fn a_save_cut_off_by_a_kill_is_wholly_absent() {
 }
 
 #[test]
+fn files_of_a_dead_mount_do_not_keep_later_saves_open() {
+    let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
+    let mut p = it.outside().python_steps();
+    let path = it.path("missions.md");
+    p.run(&format!("path = {path:?}\nold = os.open(path, os.O_RDWR)"));
+    it.kill_daemon();
+    it.mount();
+    for _ in 0..2 {
+        p.run("fd = os.open(path, os.O_RDWR)\nos.write(fd, b'  ')\nos.ftruncate(fd, 2)");
+        assert_eq!(p.errno("os.close(fd)"), libc::EIO, "an empty text");
+        // Also when the daemon has been at work for some time.
+        std::thread::sleep(Duration::from_millis(150));
+    }
+    assert_eq!(it.read("missions.md"), samples::MISSIONS);
+}
+
+#[test]
 fn the_store_opens_by_itself_after_a_crash_with_a_torn_log() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     it.append("missions.md", "- whole");

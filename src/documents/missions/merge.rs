@@ -306,13 +306,14 @@ impl Merger<'_> {
         self.place(entry, None)
     }
 
-    /// The same addition by somebody else.
+    /// The same addition by somebody else, which the writer knows from now on: also the columns of
+    /// that row which no text shows.
     fn there_already(&mut self, new: &Arc<Entry>) -> Option<Arc<Entry>> {
         let loc = self.news.get_mut(&addition_key(new)).and_then(VecDeque::pop_front)?;
-        let mut same = new.clone();
-        Arc::make_mut(&mut same).id = self.sides.current.at(loc)?.id;
+        let there = self.sides.current.at(loc)?;
+        let same = Entry { id: there.id, kind: there.kind.clone(), ..Entry::clone(new) };
         self.anchor(loc);
-        Some(same)
+        Some(Arc::new(same))
     }
 
     /// Where an entry that was removed has been added again, and what is made of it.
@@ -488,6 +489,23 @@ impl Merger<'_> {
 mod tests {
     use super::super::tests::{Live, text_of};
     use crate::documents::Written;
+
+    #[test]
+    fn who_adds_what_is_there_already_can_remove_it() {
+        let mut live = Live::new();
+        live.edit("## Pending\n\n## Done\n");
+        let seen = live.state.clone();
+        // A row without the columns that a line of a text gets.
+        let sql = "INSERT INTO missions (text, state, sequence) VALUES ('write the report', 'pending', 1)";
+        live.conn.execute(sql, []).unwrap();
+        live.refresh();
+        let text = text_of(&seen);
+        let own = text.replace("## Pending\n", "## Pending\n- write the report\n");
+        let believed = live.whole(&seen, &own);
+        assert_eq!(text_of(&believed), own);
+        live.whole(&believed, &text);
+        assert!(live.rows().is_empty(), "{:?}", live.rows());
+    }
 
     #[test]
     fn what_reads_like_an_edit_and_is_the_addition_of_somebody_else_is_there_once() {

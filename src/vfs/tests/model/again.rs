@@ -211,3 +211,17 @@ fn an_edit_of_a_line_that_another_writer_has_saved_anew_is_no_addition() {
         },
     ]);
 }
+
+#[test]
+fn who_has_written_after_a_crash_what_is_there_already_can_remove_it() {
+    again(&[
+        Save { who: 0, doc: Doc::Missions, way: Way::Truncate, edits: edits([]) },
+        Remount,
+        Sql { edit: Add { number: 17, section: 0, at: 1 } },
+        Look { who: 0, doc: Doc::Missions },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 19, section: 2, at: 5 }]) },
+        Crash,
+        Save { who: 0, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([Drop { at: 6 }]) },
+    ]);
+}
