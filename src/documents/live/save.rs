@@ -167,7 +167,7 @@ impl Live {
 
     fn anything_left(&self) -> bool {
         self.half_way_since.lock().is_some()
-            || self.shown.read().slots.iter().any(|s| s.waits() || s.unrecorded.is_some())
+            || self.shown.read().slots.iter().any(|s| s.waits() || !s.unrecorded.is_empty())
     }
 
     /// Opens the gate for a change of `doc`.

@@ -26,10 +26,17 @@ pub(super) struct Slot {
     pub(super) rows_apart: bool,
     /// The newest revision that came from another program's SQL.
     pub(super) outside: Rev,
-    /// What is to be recorded of `version` when it is not on record yet.
-    pub(super) unrecorded: Option<Notes>,
+    /// Versions that were shown and are not on record yet, in order; the last one is `version`.
+    pub(super) unrecorded: Vec<Unrecorded>,
     /// The row in the database has to be written.
     pub(super) dirty: bool,
+}
+
+/// A version that another program's change has made.
+#[derive(Clone)]
+pub(super) struct Unrecorded {
+    pub(super) version: Arc<Version>,
+    pub(super) notes: Notes,
 }
 
 /// What the history says of a change by another program.
@@ -37,6 +44,21 @@ pub(super) struct Slot {
 pub(super) struct Notes {
     pub(super) summary: String,
     pub(super) overlaps: Vec<Overlap>,
+}
+
+/// So many versions at most wait to be recorded; of more only the newest is.
+const KEPT_BACK: usize = 64;
+
+impl Notes {
+    /// Of one change and the next.
+    fn and(&mut self, next: Notes) {
+        self.overlaps.extend(next.overlaps);
+        if self.summary.is_empty() {
+            self.summary = next.summary;
+        } else if !next.summary.is_empty() {
+            self.summary = format!("{}; {}", self.summary, next.summary);
+        }
+    }
 }
 
 impl Slot {
@@ -50,7 +72,7 @@ impl Slot {
             rows_rev: Rev(0),
             rows_apart: false,
             outside: Rev(0),
-            unrecorded: None,
+            unrecorded: Vec::new(),
             dirty: false,
         }
     }
@@ -58,6 +80,19 @@ impl Slot {
     /// The newest revision on record, 0 when there is none.
     pub(super) fn recorded(&self) -> Rev {
         self.row.as_ref().map_or(Rev(0), |r| r.rev)
+    }
+
+    /// `version` was made by another program and is shown from now on.
+    pub(super) fn show(&mut self, notes: Notes) {
+        let version = self.version.clone();
+        let full = self.unrecorded.len() == KEPT_BACK;
+        match self.unrecorded.last_mut().filter(|_| full) {
+            None => self.unrecorded.push(Unrecorded { version, notes }),
+            Some(last) => {
+                last.version = version;
+                last.notes.and(notes);
+            }
+        }
     }
 
     /// Rows wait for `missions.lock`.

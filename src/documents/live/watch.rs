@@ -23,7 +23,8 @@ impl Live {
     /// waits for longer than that.
     ///
     /// A change by others is recorded at once as a revision of its own if the database is
-    /// free; otherwise the new version is published and recorded by the next gate.
+    /// free; otherwise the new version is published and recorded by the next gate, as are those
+    /// that come after it.
     ///
     /// Errors: the database cannot be read.
     pub fn current(&self, doc: DocId) -> Result<Arc<Version>, StoreError> {
@@ -54,7 +55,7 @@ impl Live {
     /// needs the write lock, and if that is not free at once, the next gate does it.
     fn catch_up(&self, mut idle: Idle<'_>) -> Result<(), StoreError> {
         self.snapshot(&mut idle)?;
-        let unrecorded = |s: &Slot| s.unrecorded.is_some();
+        let unrecorded = |s: &Slot| !s.unrecorded.is_empty();
         if self.store.read_only() || !self.shown.read().slots.iter().any(unrecorded) {
             return Ok(());
         }

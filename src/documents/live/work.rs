@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::slot::{Notes, PLACES, Slot, place};
+use super::slot::{Notes, PLACES, Slot, Unrecorded, place};
 use super::{Live, Published, Saved};
 use crate::documents::{Content, Context, Document, Plan, Version};
 use crate::model::{Actor, DocId, Rev, Stamp};
@@ -112,7 +112,7 @@ impl<'l> Work<'l> {
             rows_rev: row.rows_rev,
             rows_apart: row.rows.is_some(),
             outside,
-            unrecorded: None,
+            unrecorded: Vec::new(),
             dirty: false,
             row: Some(row),
         };
@@ -159,13 +159,7 @@ impl<'l> Work<'l> {
             slot.version = Arc::new(Version { doc, rev, mtime, state, belief: false });
         }
         if found.changed {
-            let notes = slot.unrecorded.get_or_insert_default();
-            notes.overlaps.extend(found.overlaps);
-            if notes.summary.is_empty() {
-                notes.summary = found.summary;
-            } else if !found.summary.is_empty() {
-                notes.summary = format!("{}; {}", notes.summary, found.summary);
-            }
+            slot.show(Notes { summary: found.summary, overlaps: found.overlaps });
             let version = slot.version.clone();
             let actor = Actor::outside();
             self.news.push(Published { version, actor, doc, before: before.rev });
@@ -185,18 +179,25 @@ impl<'l> Work<'l> {
 
     /// Records the versions that other programs' changes have made.
     pub(super) fn record_outside(&mut self, conn: &Connection) -> Result<(), StoreError> {
-        let mut docs = DocId::ALL;
-        docs.sort_by_key(|d| self.slot(*d).version.rev);
-        for doc in docs {
-            let Some(notes) = self.slots[place(doc)].unrecorded.take() else { continue };
-            let shown = self.slot(doc).version.clone();
+        let mut all: Vec<(Unrecorded, bool)> = Vec::new();
+        for slot in &mut self.slots {
+            let waiting = std::mem::take(&mut slot.unrecorded);
+            let last = waiting.len().saturating_sub(1);
+            all.extend(waiting.into_iter().enumerate().map(|(n, one)| (one, n == last)));
+        }
+        all.sort_by_key(|(one, _)| one.version.rev);
+        for (Unrecorded { version, notes }, last) in all {
+            let doc = version.doc;
+            // The rows of the current one are kept better account of by now.
+            let shown = if last { self.slot(doc).version.clone() } else { version };
             let cause = Cause { actor: &Actor::outside(), base: None, stale: false };
             let rev = self.record(conn, &shown, Some(shown.rev), &cause, &notes)?;
-            let slot = &mut self.slots[place(doc)];
-            slot.outside = rev;
+            self.slots[place(doc)].outside = rev;
             if rev != shown.rev {
                 let version = Arc::new(Version { rev, ..(*shown).clone() });
-                slot.version = version.clone();
+                if last {
+                    self.slots[place(doc)].version = version.clone();
+                }
                 for n in self.news.iter_mut().filter(|n| Arc::ptr_eq(&n.version, &shown)) {
                     n.version = version.clone();
                 }

@@ -84,6 +84,47 @@ fn a_change_seen_while_the_database_is_locked_is_recorded_later_as_the_same_vers
 }
 
 #[test]
+fn every_version_that_was_shown_is_recorded_however_long_the_database_was_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    let live = new_store(dir.path());
+    append(&live, "a\n");
+    let sql = other(dir.path());
+    let mut shown = Vec::new();
+    for n in 0..5 {
+        insert(&sql, &format!("sql {n}"));
+        sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+        shown.push(live.current(DOC).unwrap());
+        assert_eq!(count(&live), 1, "nothing could be written");
+        sql.execute_batch("COMMIT").unwrap();
+    }
+    append(&live, "b\n");
+    let saved = live.current(DOC).unwrap();
+    assert_eq!(count(&live), 7);
+    for version in &shown {
+        let row = live.store().revision(DOC, version.rev).unwrap().unwrap();
+        assert_eq!((row.at, row.actor), (version.mtime, Actor::outside()));
+        let again = live.at(DOC, version.rev).unwrap().unwrap();
+        assert_eq!(text_of(&again), text_of(version));
+    }
+    // Also for whoever opens the store next, and when there were more than are kept back.
+    drop(live);
+    let live = open_with(dir.path(), options());
+    let again = live.at(DOC, shown[2].rev).unwrap().unwrap();
+    assert_eq!(text_of(&again), text_of(&shown[2]));
+    assert_eq!(text_of(&live.current(DOC).unwrap()), text_of(&saved));
+    for n in 0..100 {
+        insert(&sql, &format!("more {n}"));
+        sql.execute_batch("BEGIN IMMEDIATE").unwrap();
+        live.current(DOC).unwrap();
+        sql.execute_batch("COMMIT").unwrap();
+    }
+    assert!(live.settle().unwrap());
+    assert_eq!(count(&live), 7 + 64);
+    let newest = live.store().newest(DOC).unwrap().unwrap();
+    assert!(newest.summary.len() > 30, "{}", newest.summary);
+}
+
+#[test]
 fn a_read_does_not_wait_for_a_save_that_waits_for_another_program() {
     let dir = tempfile::tempdir().unwrap();
     drop(Store::create(dir.path()).unwrap());
