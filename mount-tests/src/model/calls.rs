@@ -140,7 +140,7 @@ impl<R: Real> Run<R> {
             }
         }
         if let Some(version) = look {
-            let seen = Seen { version, text: docs.texts[version].clone(), exact: true };
+            let seen = Seen::of(version, docs.texts[version].clone());
             h.base = Some(seen.clone());
             let doc = h.doc;
             self.actors[who].looks[of(doc)].note(seen);
@@ -256,11 +256,8 @@ impl<R: Real> Run<R> {
 
     /// What somebody who saves through this handle may have seen (section 4).
     fn seen(&self, who: usize, h: &Handle) -> Vec<Option<Seen>> {
-        let begun = h.start.map(|version| Seen {
-            version,
-            text: self.docs[of(h.doc)].texts[version].clone(),
-            exact: true,
-        });
+        let texts = &self.docs[of(h.doc)].texts;
+        let begun = h.start.map(|version| Seen::of(version, texts[version].clone()));
         let own = match &h.base {
             Some(base) => vec![Some(base.clone())],
             None => self.actors[who].looks[of(h.doc)].possible(),
@@ -325,7 +322,7 @@ impl<R: Real> Run<R> {
                     Effect { doc, what: What::Save(seen, text.clone()), may: false, ino: None },
                 )?;
                 let seen =
-                    Seen { version: self.docs[of(doc)].last(), text: text.clone(), exact: true };
+                    Seen::of(self.docs[of(doc)].last(), text.clone());
                 self.believes(who, doc, text);
                 if let Some(h) = self.handle(who, slot) {
                     h.clean(Some(seen));
@@ -390,7 +387,7 @@ impl<R: Real> Run<R> {
     pub(super) fn believes(&mut self, who: usize, doc: Doc, text: String) {
         let version = self.docs[of(doc)].last();
         self.actors[who].memory[of(doc)] = Some(text.clone());
-        self.actors[who].looks[of(doc)].note(Seen { version, text, exact: true });
+        self.actors[who].looks[of(doc)].note(Seen::of(version, text));
     }
 
     /// After an append it has seen what it had seen before plus its own lines.
@@ -405,7 +402,7 @@ impl<R: Real> Run<R> {
         let (version, after) = (self.docs[of(doc)].last(), self.docs[of(doc)].current());
         let with = |seen: Option<&Seen>| match seen {
             Some(seen) if seen.exact && seen.text == before => {
-                Seen { version, text: after.to_owned(), exact: true }
+                Seen::of(version, after.to_owned())
             }
             seen => {
                 let text = seen.map_or("", |s| &s.text);
@@ -422,7 +419,8 @@ impl<R: Real> Run<R> {
                         text::dump(&keys)
                     }
                 };
-                Seen { version, text, exact: false }
+                let since = seen.map_or(version, |s| s.since);
+                Seen { version, since, text, exact: false }
             }
         };
         let looks: &mut Looks = &mut self.actors[who].looks[of(doc)];

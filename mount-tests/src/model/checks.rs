@@ -175,7 +175,10 @@ impl<R: Real> Run<R> {
             let docs = &self.docs[of(doc)];
             let mut rest = history.iter();
             for (version, text) in docs.texts.iter().enumerate().skip(1) {
-                if !rest.any(|there| there == text.as_bytes()) {
+                let mut later = rest.clone();
+                if later.any(|there| there == text.as_bytes()) {
+                    rest = later;
+                } else if !docs.unrecorded.contains(&version) {
                     return Err(format!(
                         "{}: version {version} is not in the history:\n{text}",
                         doc.name()
@@ -209,7 +212,8 @@ fn allowed(docs: &Versions, effect: &Effect, next: &str) -> Verdict {
             let mut first = Ok(());
             for seen in possible {
                 let from = seen.as_ref().map_or(docs.last(), |s| s.version);
-                let (seen, between) = (seen.as_ref(), &docs.texts[from..]);
+                let since = seen.as_ref().map_or(from, |s| s.since);
+                let (seen, between) = (seen.as_ref(), &docs.texts[since..]);
                 let rows_changed = docs.by_rows.iter().any(|version| *version > from);
                 let doc = effect.doc;
                 let save = Save { doc, seen, written, current, between, rows_changed };

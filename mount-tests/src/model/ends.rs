@@ -5,7 +5,7 @@ use super::ops::{Doc, Edits, Way};
 use super::oracle::Seen;
 use super::real::Real;
 use super::run::{Effect, Run, Verdict, What, of};
-use super::state::{Actor, Refused};
+use super::state::{Actor, Refused, Versions};
 
 impl<R: Real> Run<R> {
     pub(super) fn exit(&mut self, who: usize) -> Verdict {
@@ -148,6 +148,9 @@ impl<R: Real> Run<R> {
         self.count.crashes += 1;
         self.ended();
         let exact = self.real.exact();
+        if !exact {
+            self.docs.iter_mut().for_each(Versions::killed);
+        }
         for actor in &mut self.actors {
             for (looks, kept) in actor.looks.iter_mut().zip(&actor.kept) {
                 if exact {
@@ -215,7 +218,7 @@ impl<R: Real> Run<R> {
         let seen = &mut self.actors[who].looks[of(doc)];
         if !exact && (changed || acknowledged) && way.is_some() {
             let version = self.docs[of(doc)].last();
-            seen.note(Seen { version, text, exact: true });
+            seen.note(Seen::of(version, text));
             seen.doubt();
         }
         Ok(())

@@ -13,10 +13,19 @@ use super::text::{self, Item, List};
 pub struct Seen {
     /// The number of the version that it read, or that its own save became.
     pub version: usize,
+    /// The oldest version that it knows lines of: an append adds to what was known before.
+    pub since: usize,
     /// The text. After a save it is what was written, not what the merge made of it.
     pub text: String,
     /// It is so byte for byte, not only by what it says.
     pub exact: bool,
+}
+
+impl Seen {
+    /// What is there in a version.
+    pub fn of(version: usize, text: String) -> Seen {
+        Seen { version, since: version, text, exact: true }
+    }
 }
 
 /// A save of a whole text.
@@ -29,7 +38,7 @@ pub struct Save<'a> {
     pub written: &'a str,
     /// The version before; empty when there was none.
     pub current: &'a str,
-    /// The versions from the seen to the current one.
+    /// The versions from the oldest that the seen one knows lines of to the current one.
     pub between: &'a [String],
     /// One of them was made by another program's SQL. Such a program then exports its rows, and
     /// the order of Done and Failed in an export says nothing (R9).

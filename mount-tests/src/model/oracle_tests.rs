@@ -17,7 +17,7 @@ fn full(text: &str) -> String {
 
 fn merged(seen: Option<&str>, written: &str, current: &str, next: &str) -> Result<(), String> {
     let [written, current, next] = [written, current, next].map(full);
-    let seen = seen.map(|text| Seen { version: 0, text: full(text), exact: true });
+    let seen = seen.map(|text| Seen::of(0, full(text)));
     let (written, current) = (&*written, &*current);
     Save {
         doc: Doc::Missions,
@@ -86,7 +86,7 @@ fn a_blind_save_adds_and_that_is_all() {
 
 #[test]
 fn keys_merge_one_by_one() {
-    let seen = Seen { version: 0, text: r#"{"a":1,"b":{"x":1,"y":2},"c":3}"#.into(), exact: true };
+    let seen = Seen::of(0, r#"{"a":1,"b":{"x":1,"y":2},"c":3}"#.into());
     let current = r#"{"a":1,"b":{"x":5,"y":2},"c":4,"d":9}"#;
     let written = r#"{"a":2,"b":{"x":1}}"#;
     let save = Save {

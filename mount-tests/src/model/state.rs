@@ -11,6 +11,9 @@ pub struct Versions {
     pub texts: Vec<String>,
     /// The versions that changed rows have made.
     pub by_rows: Vec<usize>,
+    /// Of those the ones that may be missing in the history: the daemon was killed when another
+    /// program had made the next one already, perhaps before it could record anything.
+    pub unrecorded: Vec<usize>,
     /// Versions that may have come and gone between two looks at the document.
     pub unseen: usize,
     /// `st_mtime` and `st_ino` as last told.
@@ -21,6 +24,13 @@ impl Versions {
     /// The number of the current version.
     pub fn last(&self) -> usize {
         self.texts.len() - 1
+    }
+
+    /// The daemon was killed.
+    pub fn killed(&mut self) {
+        let by_rows = |version: &usize| self.by_rows.contains(version);
+        let latest: Vec<usize> = (0..=self.last()).rev().take_while(by_rows).skip(1).collect();
+        self.unrecorded.extend(latest);
     }
 
     /// Its text.
