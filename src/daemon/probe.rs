@@ -24,18 +24,13 @@ pub fn statfs(path: &Path, patience: Duration) -> io::Result<Option<Result<(), E
     let child = ask(&path, &tell)?;
     drop(tell);
     let answer = hear(&told, patience);
+    // Who has answered is about to end; for anybody else nobody waits.
+    let patiently = if matches!(answer, Ok(Some(_))) { 0 } else { libc::WNOHANG };
     // SAFETY: plain calls with the number of a child that nobody else waits for; one that hangs in
     // the kernel is not waited for, and is reaped by init when this process ends.
     unsafe {
         libc::kill(child, libc::SIGKILL);
-        libc::waitpid(
-            child,
-            std::ptr::null_mut(),
-            answer.as_ref().map_or(0, |a| match a {
-                Some(_) => 0,
-                None => libc::WNOHANG,
-            }),
-        );
+        libc::waitpid(child, std::ptr::null_mut(), patiently);
     }
     answer
 }
