@@ -118,8 +118,9 @@ impl Save<'_> {
             let of = |list: &List| list.layout.iter().filter(|l| *l == line).count();
             let (s, w, c, n) = (of(&s), of(&w), of(&c), of(&n));
             let wanted = counted(s, w, c);
-            // One that was moved meanwhile is not removed: a move is a change.
-            let most = wanted.max(c);
+            // One that was moved meanwhile is not removed, and one that the writer has moved may come
+            // back: a move is a change.
+            let most = wanted.max(c).max(if moved_w { w } else { 0 });
             if !(wanted..=most).contains(&n) {
                 return Err(format!("the line {line:?} should be there {wanted} times, not {n}"));
             }
