@@ -125,8 +125,9 @@ impl<R: Real> Run<R> {
         if first && look.is_some() && !self.real.exact() {
             // A kernel may ask for the size on its own account, between the open and the first read.
             let text = |v: usize, size: usize| slice(docs.texts[v].as_bytes(), h.position, size);
-            let mut shown: Vec<usize> =
-                (h.opened..=docs.last()).filter(|v| answer.as_ref() == Ok(&text(*v, size))).collect();
+            let mut shown: Vec<usize> = (h.opened..=docs.last())
+                .filter(|v| answer.as_ref() == Ok(&text(*v, size)))
+                .collect();
             // Where a few bytes are the same in all of them, a few more tell them apart.
             while let Some(more) = differ(shown.iter().map(|v| text(*v, usize::MAX))) {
                 let answer = self.real.read(who, slot, h.position, more);
@@ -321,8 +322,7 @@ impl<R: Real> Run<R> {
                     Some(id),
                     Effect { doc, what: What::Save(seen, text.clone()), may: false, ino: None },
                 )?;
-                let seen =
-                    Seen::of(self.docs[of(doc)].last(), text.clone());
+                let seen = Seen::of(self.docs[of(doc)].last(), text.clone());
                 self.believes(who, doc, text);
                 if let Some(h) = self.handle(who, slot) {
                     h.clean(Some(seen));
@@ -401,9 +401,7 @@ impl<R: Real> Run<R> {
     ) -> Option<Seen> {
         let (version, after) = (self.docs[of(doc)].last(), self.docs[of(doc)].current());
         let with = |seen: Option<&Seen>| match seen {
-            Some(seen) if seen.exact && seen.text == before => {
-                Seen::of(version, after.to_owned())
-            }
+            Some(seen) if seen.exact && seen.text == before => Seen::of(version, after.to_owned()),
             seen => {
                 let text = seen.map_or("", |s| &s.text);
                 let text = match doc {

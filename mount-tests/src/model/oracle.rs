@@ -103,8 +103,12 @@ impl Save<'_> {
             let (s, w, c, n) = (of(&s), of(&w), of(&c), of(&n));
             let single = [&s, &w, &c].iter().all(|all| all.len() <= 1);
             let found = if single {
-                // One that came back, or one of several, is perhaps another one than was seen.
-                let same = between.iter().all(|list| of(list).len() == 1);
+                // One that came back, or one of several, is perhaps another one than was seen; and
+                // one that was elsewhere meanwhile has been changed.
+                let same = between.iter().all(|list| {
+                    let there = of(list);
+                    there.len() == 1 && s.first().is_none_or(|s| s.section == there[0].section)
+                });
                 mission(s.first(), w.first(), c.first(), &n, (moved_w, moved_c || !same))
             } else {
                 copies(&s, &w, &c, n.len())
@@ -180,7 +184,8 @@ fn mission(
         // Removed by the writer: unless somebody changed it since.
         (Some(s), None, Some(c)) => {
             let untouched = alike(s, c);
-            (untouched, (!untouched || moved_c).then(|| (c.text.clone(), c.section)))
+            let changed = !untouched || moved_c || s.line != c.line;
+            (untouched, changed.then(|| (c.text.clone(), c.section)))
         }
         // Removed by somebody else: unless the writer changed it.
         (Some(s), Some(w), None) => {

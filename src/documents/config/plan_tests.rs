@@ -691,3 +691,14 @@ fn a_comment_above_a_line_that_both_changed_stays() {
     let p = whole(Y, Some(&seen), "a: 1\nb: 3\nc: 4\n", &now);
     assert_eq!(yaml(&p.next), "# top\na: 1\nb: 3\n# end\nc: 4\n");
 }
+
+#[test]
+fn a_comment_stays_that_came_into_lines_which_both_changed() {
+    let seen = state(Form::Yaml, "a: 1\nb: 2\n 2\n");
+    let now = whole(Y, Some(&seen), "# top\na: 1\n# mid\nb: 2\n# end\n", &seen).next;
+    let p = whole(Y, Some(&seen), "a: 1\nb: 3\nc: 4\n", &now);
+    assert_eq!(yaml(&p.next), "# top\na: 1\n# mid\nb: 3\nc: 4\n# end\n");
+    // The writer's own one counts more.
+    let p = whole(Y, Some(&seen), "a: 1\nb: 3\n# mine\n", &now);
+    assert_eq!(yaml(&p.next), "# top\na: 1\n# mid\nb: 3\n# mine\n");
+}

@@ -152,7 +152,10 @@ fn same_yaml(ours: &Value, theirs: &serde_yaml::Value) -> bool {
         (Value::Bool(a), Yaml::Bool(b)) => a == b,
         // How large a number may be differs; that it is one does not.
         (Value::Num(_), Yaml::Number(_)) => true,
-        (Value::Num(a), Yaml::String(b)) => a.len() > 18 && b.len() > 18,
+        (Value::Num(a), Yaml::String(b)) => {
+            let no_float = a.parse::<f64>().is_ok_and(f64::is_infinite);
+            no_float || a.len() > 18 && b.len() > 18
+        }
         (Value::Str(a), Yaml::String(b)) => a == b,
         (Value::Seq(a), Yaml::Sequence(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(x, y)| same_yaml(x, y))

@@ -1,6 +1,7 @@
 //! What a save makes of the config.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::edit::reach;
@@ -323,13 +324,28 @@ pub(super) fn carry(
     now: &str,
     target: &Value,
 ) -> String {
-    if let Some(seen) = seen {
-        let merged = lines::merge(Mode::Text, seen.as_bytes(), written.as_bytes(), now.as_bytes());
-        if let Ok(merged) = String::from_utf8(merged.text)
-            && read_any(form, &merged).is_ok()
-        {
-            return reach(form, &merged, target);
+    let Some(seen) = seen else { return reach(form, now, target) };
+    let merged = lines::merge(Mode::Text, seen.as_bytes(), written.as_bytes(), now.as_bytes());
+    let merged = String::from_utf8(merged.text).ok().filter(|m| read_any(form, m).is_ok());
+    let Some(merged) = merged else { return reach(form, now, target) };
+    let by_lines = reach(form, &merged, target);
+    // Where both have changed the same lines, the later one's count. A comment of others that is
+    // lost in this way stays where keys alone do it, if the writer has none there.
+    if lacks(&by_lines, now, seen) {
+        let by_keys = reach(form, now, target);
+        if !lacks(&by_keys, written, seen) {
+            return by_keys;
         }
     }
-    reach(form, now, target)
+    by_lines
+}
+
+fn comments(text: &str) -> HashSet<&str> {
+    text.lines().map(str::trim).filter(|line| line.starts_with('#')).collect()
+}
+
+/// Whether a line of comment that `text` has and `before` had not is missing.
+fn lacks(of: &str, text: &str, before: &str) -> bool {
+    let (there, before) = (comments(of), comments(before));
+    comments(text).into_iter().any(|line| !before.contains(line) && !there.contains(line))
 }

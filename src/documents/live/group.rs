@@ -186,7 +186,8 @@ impl Live {
                 done.push(match self.plan(&request, work.slot(doc), &work.cx) {
                     Ok(plan) => {
                         let base = request.seen.as_ref().map(|s| s.rev);
-                        let cause = Cause { actor: &request.actor, base, stale: false };
+                        let cause =
+                            Cause { actor: &request.actor, base, stale: false, unseen: false };
                         Ok(self.carry_out(work, gate, doc, plan, &cause, false)?)
                     }
                     Err(refusal) => Err(refusal),

@@ -74,6 +74,7 @@ impl Live {
                 actor: &request.actor,
                 base: request.seen.as_ref().map(|s| s.rev),
                 stale: request.stale,
+                unseen: matches!(request.written, Written::Whole(_)),
             };
             Ok(self.carry_out(work, gate, doc, plan, &cause, request.under_their_lock)?)
         })
@@ -94,7 +95,7 @@ impl Live {
         self.inside(gate, false, |work, gate| {
             let current = work.slot(doc).version.clone();
             let plan = plan(&current.state, &work.cx)?;
-            let cause = Cause { actor, base: Some(current.rev), stale: false };
+            let cause = Cause { actor, base: Some(current.rev), stale: false, unseen: true };
             Ok(self.carry_out(work, gate, doc, plan, &cause, false)?)
         })
     }

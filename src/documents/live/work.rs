@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::slot::{Notes, PLACES, Slot, Unrecorded, place};
 use super::{Live, Published, Saved};
-use crate::documents::{Content, Context, Document, Plan, Version};
+use crate::documents::{Content, Context, Document, Plan, State, Version};
 use crate::model::{Actor, DocId, Rev, Stamp};
 use crate::store::{DocumentRow, NewRevision, StoreError, delta, ledger};
 
@@ -25,6 +25,8 @@ pub(super) struct Cause<'a> {
     pub(super) actor: &'a Actor,
     pub(super) base: Option<Rev>,
     pub(super) stale: bool,
+    /// It may be one that no text shows.
+    pub(super) unseen: bool,
 }
 
 impl<'l> Work<'l> {
@@ -44,6 +46,16 @@ impl<'l> Work<'l> {
     fn next_mtime(&self, doc: DocId) -> Stamp {
         let last = self.slot(doc).version.mtime.0;
         Stamp(self.cx.now.0.max(last.saturating_add(1)))
+    }
+
+    /// The time of a version with this state. It moves with the text alone: a change of a column
+    /// that is not shown leaves it (R1).
+    fn mtime_of(&self, doc: DocId, state: &State) -> Stamp {
+        let current = &self.slot(doc).version;
+        match doc.views().all(|view| state.view(view) == current.view(view)) {
+            true => current.mtime,
+            false => self.next_mtime(doc),
+        }
     }
 
     /// Takes in what others did to the rows and to the history. New versions are not on record
@@ -141,11 +153,14 @@ impl<'l> Work<'l> {
             true => Some(kind.refresh(conn, &rows, &rows, &self.cx)?),
             false => None,
         };
-        let mtime = self.next_mtime(doc);
+        let mtime = match found.changed {
+            true => self.mtime_of(doc, &found.next),
+            false => self.slot(doc).version.mtime,
+        };
         let rev = self.provisional(conn)?;
         let slot = &mut self.slots[place(doc)];
         let before = slot.version.clone();
-        let (rev, mtime) = if found.changed { (rev, mtime) } else { (before.rev, before.mtime) };
+        let rev = if found.changed { rev } else { before.rev };
         let state = found.next;
         slot.rows = match rows {
             Some(rows) => {
@@ -190,7 +205,7 @@ impl<'l> Work<'l> {
             let doc = version.doc;
             // The rows of the current one are kept better account of by now.
             let shown = if last { self.slot(doc).version.clone() } else { version };
-            let cause = Cause { actor: &Actor::outside(), base: None, stale: false };
+            let cause = Cause { actor: &Actor::outside(), base: None, stale: false, unseen: false };
             let rev = self.record(conn, &shown, Some(shown.rev), &cause, &notes)?;
             self.slots[place(doc)].outside = rev;
             if rev != shown.rev {
@@ -285,7 +300,10 @@ impl<'l> Work<'l> {
                 }
                 false => next,
             };
-            let mtime = self.next_mtime(doc);
+            let mtime = match cause.unseen {
+                true => self.mtime_of(doc, &state),
+                false => self.next_mtime(doc),
+            };
             let mut version = Version { doc, rev: Rev(0), mtime, state, belief: false };
             let notes = Notes { summary, overlaps: overlaps.clone() };
             version.rev = self.record(conn, &version, None, cause, &notes)?;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::entry::{Entry, Kind, Section, clean};
+use super::entry::{Entry, Kind, Mission, Section, clean};
+use super::marker::Markers;
 use super::merge::{Ident, ident};
 use super::parse::Parser;
 use super::tree::MissionsState;
@@ -99,8 +100,12 @@ fn rendered_reads_back(e: &Entry, nested: bool) {
     let rendered = render::entry(e.id, e.kind.clone(), e.section, "\n", Some(&e.raw));
     assert!(rendered.raw.ends_with('\n'));
     if rendered.opaque {
-        // Only what has lines of its own meaning.
-        assert!(e.raw.trim_end().contains(['\n', '\r']), "{:?} as {:?}", e.raw, rendered.raw);
+        // Only what has lines of its own meaning, or ends like a marker and shows none behind it.
+        let like_marker = |m: &Mission| {
+            super::parse::simple(&format!("- {}\n", m.text)).times != Markers::default()
+        };
+        let own = e.raw.trim_end().contains(['\n', '\r']) || e.mission().is_some_and(like_marker);
+        assert!(own, "{:?} as {:?}", e.raw, rendered.raw);
         return;
     }
     let mut parser = Parser::new(&rendered.raw, 0, e.section, nested && !e.raw.contains('\n'));
@@ -398,7 +403,8 @@ fn rows_show(conn: &Connection, state: &State) {
     version_is_sound(state);
     let rows = super::rows::read(conn).unwrap_or_else(|e| panic!("{e}"));
     let row = |section: Section, kind: &Kind| match kind {
-        Kind::Mission(m) => Some((section, m.text.clone())),
+        // Blanks make no other text.
+        Kind::Mission(m) => Some((section, clean(&m.text).into_owned())),
         _ => None,
     };
     let mut wanted: Vec<_> = rows.iter().filter_map(|r| row(r.section, &r.kind)).collect();

@@ -14,6 +14,8 @@ use crate::text::similarity;
 
 /// Renamed: at least this much alike.
 const EDITED: f64 = 0.5;
+/// Of equal texts so many are looked at.
+const ALIKE: usize = 64;
 /// No more than this many pairs of rows are compared for likeness.
 const PAIRS: usize = 20_000;
 
@@ -25,21 +27,10 @@ impl Refresh<'_> {
             row.section == it.entry.section && key_text(&row.kind) == key_text(&it.entry.kind)
         });
         self.in_order();
-        let mut groups: HashMap<(Section, String), VecDeque<usize>> = HashMap::new();
-        for (i, it) in self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none()) {
-            let key = (it.entry.section, key_text(&it.entry.kind).into_owned());
-            groups.entry(key).or_default().push_back(i);
-        }
-        for r in 0..self.rows.len() {
-            if self.of_row[r].is_some() || groups.is_empty() {
-                continue;
-            }
-            let row = &self.rows[r];
-            let key = (row.section, key_text(&row.kind).into_owned());
-            if let Some(i) = groups.get_mut(&key).and_then(VecDeque::pop_front) {
-                self.pair(r, i);
-            }
-        }
+        // Of several equal ones those with equal columns first: which row each one was is not known
+        // after a restart.
+        self.in_groups(|ours, row| same_columns(ours, row));
+        self.in_groups(|_, _| true);
         // The same row in another state: same id and text, then the text alone.
         self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));
         self.moved_by_text();
@@ -51,8 +42,30 @@ impl Refresh<'_> {
         self.moved_with_a_tag();
     }
 
-    /// Equal texts of a state are paired in their order. So are, without asking where else each
-    /// text stands, those at the beginning of each state that stand there on both sides.
+    /// Equal texts of a state, in their order, where `want` holds.
+    fn in_groups(&mut self, want: impl Fn(&Kind, &Kind) -> bool) {
+        let mut groups: HashMap<(Section, String), VecDeque<usize>> = HashMap::new();
+        for (i, it) in self.items.iter().enumerate().filter(|(i, _)| self.of_item[*i].is_none()) {
+            let key = (it.entry.section, key_text(&it.entry.kind).into_owned());
+            groups.entry(key).or_default().push_back(i);
+        }
+        for r in 0..self.rows.len() {
+            if self.of_row[r].is_some() || groups.is_empty() {
+                continue;
+            }
+            let row = &self.rows[r];
+            let key = (row.section, key_text(&row.kind).into_owned());
+            let Some(group) = groups.get_mut(&key) else { continue };
+            let wanted = |i: &usize| want(&self.items[*i].entry.kind, &row.kind);
+            let at = group.iter().take(ALIKE).position(wanted);
+            if let Some(i) = at.and_then(|at| group.remove(at)) {
+                self.pair(r, i);
+            }
+        }
+    }
+
+    /// Those at the beginning of each state that stand there on both sides, columns and all, are
+    /// paired without asking where else each text stands.
     fn in_order(&mut self) {
         let mut rows = (0..self.rows.len()).filter(|r| self.of_row[*r].is_none()).peekable();
         let mut pairs = Vec::new();
@@ -66,7 +79,7 @@ impl Refresh<'_> {
                 let ours = &self.items[i].entry.kind;
                 let next = |r: &usize| {
                     let row = &self.rows[*r];
-                    row.section == section && same_key_text(ours, &row.kind)
+                    row.section == section && same_columns(ours, &row.kind)
                 };
                 let Some(r) = rows.next_if(next) else { break };
                 pairs.push((r, i));
@@ -238,15 +251,6 @@ pub(super) fn key_text(kind: &Kind) -> Cow<'_, str> {
         },
         Kind::Ci(c) => Cow::Borrowed(&c.url),
         Kind::Layout | Kind::Header => Cow::Borrowed(""),
-    }
-}
-
-/// Whether [`key_text`] of both is the same.
-fn same_key_text(a: &Kind, b: &Kind) -> bool {
-    match (a, b) {
-        // As a rule nothing has to be cleaned up.
-        (Kind::Mission(a), Kind::Mission(b)) if a.text == b.text => true,
-        _ => key_text(a) == key_text(b),
     }
 }
 

@@ -2,6 +2,7 @@
 //! another one put, changed or kept under them.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::batch::Batch;
 use super::entry::{Entry, Kind, Section};
@@ -30,7 +31,7 @@ pub fn apply(batch: Batch, mut ids: MissionsState, sides: &Sides<'_>) -> Mission
     let mut batch = batch;
     let mut next = batch.clone().apply(&ids);
     let mut strays = strays(&next, sides);
-    if !strays.is_empty() && restore(&mut batch, &ids, &strays) {
+    if !strays.is_empty() && restore(&mut batch, &mut ids, &strays) {
         next = batch.apply(&ids);
         strays = self::strays(&next, sides);
     }
@@ -74,7 +75,8 @@ fn strays(next: &MissionsState, sides: &Sides<'_>) -> HashSet<Ident> {
 }
 
 /// Takes back the removal of headers of which something strays. Whether there was one.
-fn restore(batch: &mut Batch, current: &MissionsState, strays: &HashSet<Ident>) -> bool {
+fn restore(batch: &mut Batch, ids: &mut MissionsState, strays: &HashSet<Ident>) -> bool {
+    let current = ids.clone();
     let mut header: Option<Loc> = None;
     let mut back = Vec::new();
     for (loc, e) in current.located() {
@@ -88,14 +90,20 @@ fn restore(batch: &mut Batch, current: &MissionsState, strays: &HashSet<Ident>) 
             header = None;
         }
     }
+    let elsewhere: HashSet<Ident> = batch.before.values().flatten().map(|e| ident(e)).collect();
     for h in &back {
-        batch.set.remove(h);
         // With the empty line above it.
-        if let Some(above) = current.previous(*h)
-            && current.at(above).is_some_and(|e| e.is_blank())
-            && batch.set.get(&above).is_some_and(Option::is_none)
-        {
-            batch.set.remove(&above);
+        let above = current.previous(*h).filter(|above| {
+            current.at(*above).is_some_and(|e| e.is_blank())
+                && batch.set.get(above).is_some_and(Option::is_none)
+        });
+        for loc in above.into_iter().chain([*h]) {
+            batch.set.remove(&loc);
+            if let Some(e) = current.at(loc).filter(|e| elsewhere.contains(&ident(e))) {
+                // It was moved: what stays here is another one.
+                let id = ids.line_id();
+                batch.set.insert(loc, Some(Arc::new(Entry { id, ..Entry::clone(e) })));
+            }
         }
     }
     !back.is_empty()

@@ -219,9 +219,53 @@ fn who_has_written_after_a_crash_what_is_there_already_can_remove_it() {
         Remount,
         Sql { edit: Add { number: 17, section: 0, at: 1 } },
         Look { who: 0, doc: Doc::Missions },
-        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 19, section: 2, at: 5 }]) },
+        Append {
+            who: 0,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 19, section: 2, at: 5 }]),
+        },
         Crash,
         Save { who: 0, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
         Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([Drop { at: 6 }]) },
+    ]);
+}
+
+#[test]
+fn the_time_stays_where_a_save_changes_only_what_no_text_shows() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Drop { at: 7 }, Drop { at: 7 }, Add { number: 3, section: 3, at: 4 }]),
+        },
+        Draft {
+            who: 0,
+            doc: Doc::Missions,
+            edits: edits([Move { at: 4, section: 3, to: 6 }, Move { at: 3, section: 0, to: 5 }]),
+        },
+        Sql { edit: Move { at: 5, section: 0, to: 1 } },
+        Publish { who: 0, by: 0 },
+    ]);
+}
+
+#[test]
+fn equal_lines_are_told_apart_by_their_columns_after_a_restart() {
+    again(&[
+        Sql { edit: Add { number: 1, section: 0, at: 7 } },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Alter { number: 7, at: 7 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Move { at: 0, section: 2, to: 6 }]),
+        },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 0, section: 2, to: 7 }]),
+        },
+        Remount,
     ]);
 }
