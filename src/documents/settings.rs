@@ -294,7 +294,11 @@ impl Lines<'_> {
         name: &Spanned<std::borrow::Cow<'_, str>>,
         known: &str,
     ) -> SettingsError {
-        let key = format!("{above}{}", name.get_ref());
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let key = match name.get_ref() {
+            name if !name.is_empty() && name.chars().all(plain) => format!("{above}{name}"),
+            name => format!("{above}{name:?}"),
+        };
         self.error(&name.span(), &key, format!("no such setting; known here: {known}"))
     }
 
@@ -357,6 +361,10 @@ mod tests {
             ("[files]\n\"a[\" = \"text\"\n", "instancefs.toml:2: files.\"a[\": "),
             ("[files]\n\"a/\" = \"text\"\n", "instancefs.toml:2: files.\"a/\": globs are of files"),
             ("[file]\n", "instancefs.toml:1: file: no such setting; known here: files,"),
+            (
+                "\"a\\nb\" = 1\n",
+                "instancefs.toml:1: \"a\\nb\": no such setting; known here: files,",
+            ),
             ("files = 1\n", "instancefs.toml:1: files: a table is wanted"),
             ("[missions]\nnested = 1\n", "instancefs.toml:2: missions.nested: no such"),
             (

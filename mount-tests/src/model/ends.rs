@@ -55,10 +55,7 @@ impl<R: Real> Run<R> {
     pub(super) fn kill(&mut self, who: usize) -> Verdict {
         let appends = self.cut_off(who);
         if !appends.is_empty() {
-            let generation = self.actors[who].generation;
-            let own =
-                |r: &Refused| r.who == who && r.generation == generation && r.doc == Doc::Missions;
-            self.refused.retain(|r| r.stays || !own(r));
+            self.forgive(who, Doc::Missions);
         }
         self.real.kill(who);
         self.replaced(who);
@@ -105,7 +102,7 @@ impl<R: Real> Run<R> {
         for who in 0..self.actors.len() {
             let own = self.cut_off(who);
             if !own.is_empty() {
-                self.refused.retain(|r| r.stays || r.who != who || r.doc != doc);
+                self.forgive(who, doc);
             }
             appends.extend(own.into_iter().map(|lines| (who, lines)));
         }
@@ -119,6 +116,7 @@ impl<R: Real> Run<R> {
             self.has_appended(who, doc, None, "", &lines);
             self.actors[who].looks[of(doc)].doubt();
         }
+        self.looks_are_kept();
         Ok(())
     }
 
@@ -160,6 +158,13 @@ impl<R: Real> Run<R> {
                 }
             }
         }
+    }
+
+    /// A good save: what was refused to the same process before is gone.
+    pub(super) fn forgive(&mut self, who: usize, doc: Doc) {
+        let generation = self.actors[who].generation;
+        let own = |r: &Refused| (r.who, r.generation, r.doc) == (who, generation, doc);
+        self.refused.retain(|r| r.stays || !own(r));
     }
 
     /// Forgets the refused texts of an actor that are not there any more.

@@ -109,7 +109,14 @@ impl Save<'_> {
                     let there = of(list);
                     there.len() == 1 && s.first().is_none_or(|s| s.section == there[0].section)
                 });
-                mission(s.first(), w.first(), c.first(), &n, (moved_w, moved_c || !same))
+                let (first, changed) = (s.first(), s.first().map(|i| (&i.text, i.section)));
+                let own = w.first().map(|i| (&i.text, i.section));
+                let brought_back = !same && own.is_some() && own != changed && n.len() == 2;
+                match brought_back {
+                    // The writer's beside another one.
+                    true => Ok(()),
+                    false => mission(first, w.first(), c.first(), &n, (moved_w, moved_c || !same)),
+                }
             } else {
                 copies(&s, &w, &c, n.len())
             };
@@ -252,8 +259,17 @@ fn sequence(list: &List, section: usize) -> Vec<u32> {
     there.map(|i| i.number).collect()
 }
 
-/// Whether one text has moved anything that was in the other, to another section among others.
+/// Whether one text may have moved anything that was in the other, to another section among others.
+/// Of equal lines nobody can tell which one stands where.
 fn reordered(a: &List, b: &List) -> bool {
+    let several = |list: &List| {
+        let mut numbers: Vec<u32> = list.items.iter().map(|i| i.number).collect();
+        numbers.sort_unstable();
+        numbers.windows(2).any(|two| two[0] == two[1])
+    };
+    if several(a) || several(b) {
+        return true;
+    }
     let once = |list: &List, line: &String| list.order.iter().filter(|l| *l == line).count() == 1;
     let common = |line: &&String| once(a, line) && once(b, line);
     !a.order.iter().filter(common).eq(b.order.iter().filter(common))

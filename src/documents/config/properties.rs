@@ -208,6 +208,10 @@ fn scalar(value: &Value) -> bool {
 /// stay.
 fn neighbours_stay(form: Form, text: &str, root: &Node, path: &KeyPath, value: &Value) {
     let Some(node) = find(root, path) else { return };
+    // Lines that end with a carriage return alone are written anew.
+    if text.replace("\r\n", "").contains('\r') {
+        return;
+    }
     let plain = matches!(node.style, Style::Plain | Style::Single | Style::Double);
     if !plain || anchored(root) || node.tag.is_some() || text[node.start..node.end].contains('\n') {
         return;
@@ -436,8 +440,10 @@ fn comments_stay(form: Form, b: &State, c: &State, theirs: &str, next: &State) {
     };
     let odd = |t: &str| t.contains(['|', '>', '&', '*', '"', '\'', '\r', '\t']);
     let (in_base, in_theirs) = (comments(&base), comments(theirs));
+    // Of comments that both have put among lines which both have changed, the later ones stay.
+    let none_own = in_theirs.iter().all(|l| in_base.contains(l));
     let kept_all = in_base.iter().all(|l| in_theirs.contains(l));
-    if !kept_all || [&base, &ours, theirs].iter().any(|t| odd(t)) {
+    if !kept_all || !none_own || [&base, &ours, theirs].iter().any(|t| odd(t)) {
         return;
     }
     let (base_value, theirs_value) = (value(b), read(form, theirs).map(|d| d.value));

@@ -49,7 +49,10 @@ pub fn managed(input: &[u8]) {
     // merge(base, ours, base) and merge(base, ours, ours); nobody saves what is broken.
     if good(base) && good(ours) {
         for text in [base, ours] {
-            let blank = text.trim_ascii().is_empty() || ours.trim_ascii().is_empty();
+            let says_nothing = |text: &[u8]| {
+                text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii().is_empty()
+            };
+            let blank = says_nothing(text) || says_nothing(ours);
             match save(&f, Some(&b), Written::Whole(text), &c) {
                 Ok(plan) if kind == FileKind::Queue && text == ours && base != ours => {
                     doubled(ours, &plan.next);

