@@ -106,14 +106,14 @@ impl PartialEq for Content {
         if Arc::ptr_eq(&self.chunks, &other.chunks) {
             return true;
         }
-        let same =
-            |(a, b): (&(u64, Arc<[u8]>), &(u64, Arc<[u8]>))| Arc::ptr_eq(&a.1, &b.1) || a.1 == b.1;
         let ends = |c: &Content| c.chunks.iter().map(|(end, _)| *end).collect::<Vec<_>>();
-        match self.len() == other.len() {
-            false => false,
-            true if ends(self) == ends(other) => self.chunks.iter().zip(&*other.chunks).all(same),
-            true => self.to_vec() == other.to_vec(),
+        if self.len() != other.len() {
+            return false;
         }
+        if ends(self) != ends(other) {
+            return self.to_vec() == other.to_vec();
+        }
+        self.chunks().zip(other.chunks()).all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
     }
 }
 

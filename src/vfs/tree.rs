@@ -40,8 +40,6 @@ pub(super) const OWN_FH: Fh = 1 << 62;
 
 /// All texts that are written and not saved take at most so many times the size limit.
 const BUFFERS: u64 = 16;
-/// But so many bytes there are in any case: a small limit is one for each text.
-const BUFFERS_LEAST: u64 = 256 << 20;
 
 const FIRST_DOCUMENT: Node = 16;
 const FIRST_LINK: Node = 32;
@@ -179,7 +177,7 @@ impl Tree {
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let files = Files::new(parts.rules, parts.memory.clone())?;
-        let buffers = Budget::new(options.size_limit.saturating_mul(BUFFERS).max(BUFFERS_LEAST));
+        let buffers = Budget::new(options.size_limit.saturating_mul(BUFFERS));
         let tree = Tree {
             files,
             started: parts.clock.now(),

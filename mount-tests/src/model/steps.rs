@@ -167,9 +167,7 @@ impl<R: Real> Run<R> {
         while !self.real.exact() && start.elapsed() < crate::ARRIVES && !there(self) {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        for (who, ..) in &all {
-            self.forgive(*who, doc);
-        }
+        all.iter().for_each(|(who, ..)| self.forgive(*who, doc));
         let lines = all.iter().map(|(.., lines)| lines.clone()).collect();
         self.check(Some(Effect { doc, what: What::Appends(lines), may: false, ino: None }))?;
         self.docs[of(doc)].unseen += all.len() - 1;

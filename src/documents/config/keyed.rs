@@ -25,7 +25,7 @@ pub struct Reading<'t> {
 
 impl<'t> Reading<'t> {
     /// Reads a whole text. Refuses what is not UTF-8, not strict JSON or not one YAML document,
-    /// and as [`Reason::Empty`] what holds no value.
+    /// and as [`crate::model::Reason::Empty`] what holds no value.
     pub fn new(form: Form, bytes: &'t [u8]) -> Result<Reading<'t>, Refusal> {
         let text = text_of(bytes)?;
         Ok(Reading { form, text, doc: read_any(form, text)? })

@@ -29,7 +29,7 @@ impl Refresh<'_> {
         self.in_order();
         // Of several equal ones those with equal columns first: which row each one was is not known
         // after a restart.
-        self.in_groups(|ours, row| same_columns(ours, row));
+        self.in_groups(same_columns);
         self.in_groups(|_, _| true);
         // The same row in another state: same id and text, then the text alone.
         self.by_id(|row, it| key_text(&row.kind) == key_text(&it.entry.kind));

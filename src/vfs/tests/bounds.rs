@@ -77,8 +77,7 @@ fn what_one_session_has_seen_does_not_go_for_the_sake_of_others() {
 #[test]
 fn a_text_of_which_nothing_found_room_is_refused_at_close() {
     let w = World::new();
-    // Sixteen texts of the size limit, but 256 MiB in any case.
-    let mut all: Vec<Held> = std::iter::repeat_with(Held::default).take(256).collect();
+    let mut all: [Held; 16] = Default::default();
     for held in &mut all {
         w.tree.buffers.hold(held, 1 << 20).unwrap();
     }
