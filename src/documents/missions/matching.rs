@@ -141,7 +141,29 @@ impl Matcher<'_> {
         let mut zones: Vec<_> = zones.into_iter().collect();
         zones.sort_unstable_by_key(|z| z.0);
         for (_, (old, new)) in zones {
-            self.best(&old, &new, false, |a, b| similarity(a, b, EDITED));
+            let made = self.best(&old, &new, false, |a, b| similarity(a, b, EDITED));
+            self.crossed(made);
+        }
+    }
+
+    /// Of entries that were edited and stand in another order some were moved as well: as few as
+    /// can be.
+    fn crossed(&mut self, mut made: Vec<(usize, usize)>) {
+        made.sort_unstable();
+        let places: Vec<u32> =
+            made.iter().map(|(_, j)| u32::try_from(*j).unwrap_or(u32::MAX)).collect();
+        if places.is_sorted() {
+            return;
+        }
+        let mut in_order = places.clone();
+        in_order.sort_unstable();
+        let mut stay = align(&places, &in_order).into_iter().map(|(x, _)| x).peekable();
+        for (x, (_, j)) in made.into_iter().enumerate() {
+            if stay.next_if_eq(&x).is_none()
+                && let Some(pair) = &mut self.c.new[j].pair
+            {
+                pair.moved = true;
+            }
         }
     }
 
@@ -153,7 +175,7 @@ impl Matcher<'_> {
         });
     }
 
-    /// The most alike first; among equals the earlier. With too many candidates only those
+    /// Answers with the pairs. The most alike first; among equals the earlier. With too many candidates only those
     /// at the same distance from the start of the stretch are compared.
     fn best(
         &mut self,
@@ -161,9 +183,10 @@ impl Matcher<'_> {
         new: &[usize],
         moved: bool,
         like: impl Fn(&str, &str) -> Option<f64>,
-    ) {
+    ) -> Vec<(usize, usize)> {
+        let mut made = Vec::new();
         if old.is_empty() || new.is_empty() {
-            return;
+            return made;
         }
         let all = old.len().saturating_mul(new.len()) <= PAIRS;
         let width = if all { new.len() } else { (PAIRS / old.len()).max(1) };
@@ -187,8 +210,10 @@ impl Matcher<'_> {
         for (_, _, i, j) in found {
             if self.zones_old.contains_key(&i) && self.zones_new.contains_key(&j) {
                 self.pair(i, j, moved, true);
+                made.push((i, j));
             }
         }
+        made
     }
 }
 

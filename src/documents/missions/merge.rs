@@ -491,6 +491,20 @@ mod tests {
     use crate::documents::Written;
 
     #[test]
+    fn entries_that_were_edited_and_put_into_another_order_stand_in_it() {
+        let mut live = Live::new();
+        live.edit("## Pending\n- water the plants\n- write the report\n\n## Done\n");
+        let seen = live.state.clone();
+        live.append("- call the office\n");
+        let own = "## Pending\n- write the report today\n- water the plants twice\n\n## Done\n";
+        live.whole(&seen, own);
+        let text = live.text();
+        let at = |what: &str| text.find(what).unwrap();
+        assert!(at("report today") < at("plants twice"), "{text}");
+        assert_eq!(live.rows().len(), 3, "{text}");
+    }
+
+    #[test]
     fn who_adds_what_is_there_already_can_remove_it() {
         let mut live = Live::new();
         live.edit("## Pending\n\n## Done\n");
