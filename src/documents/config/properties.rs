@@ -208,8 +208,8 @@ fn scalar(value: &Value) -> bool {
 /// stay.
 fn neighbours_stay(form: Form, text: &str, root: &Node, path: &KeyPath, value: &Value) {
     let Some(node) = find(root, path) else { return };
-    // Lines that end with a carriage return alone are written anew.
-    if text.replace("\r\n", "").contains('\r') {
+    // Texts with other ends of lines than ours, as older versions of YAML have them, are written anew.
+    if text.replace("\r\n", "").contains(['\r', '\u{85}', '\u{2028}', '\u{2029}']) {
         return;
     }
     let plain = matches!(node.style, Style::Plain | Style::Single | Style::Double);

@@ -52,7 +52,9 @@ impl<'l> Work<'l> {
     /// that is not shown leaves it (R1).
     fn mtime_of(&self, doc: DocId, state: &State) -> Stamp {
         let current = &self.slot(doc).version;
-        match doc.views().all(|view| state.view(view) == current.view(view)) {
+        // Only what stands in rows has columns that no text shows.
+        let rows = self.kind(doc).under_missions_lock();
+        match rows && doc.views().all(|view| state.view(view) == current.view(view)) {
             true => current.mtime,
             false => self.next_mtime(doc),
         }
