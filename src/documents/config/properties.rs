@@ -208,8 +208,11 @@ fn scalar(value: &Value) -> bool {
 /// stay.
 fn neighbours_stay(form: Form, text: &str, root: &Node, path: &KeyPath, value: &Value) {
     let Some(node) = find(root, path) else { return };
-    // Texts with other ends of lines than ours, as older versions of YAML have them, are written anew.
-    if text.replace("\r\n", "").contains(['\r', '\u{85}', '\u{2028}', '\u{2029}']) {
+    // Texts with other ends of lines than ours, as older versions of YAML have them, and those with
+    // control characters are written anew.
+    let odd =
+        |c: char| (c.is_control() && c != '\n' && c != '\t') || "\u{2028}\u{2029}".contains(c);
+    if text.replace("\r\n", "\n").contains(odd) {
         return;
     }
     let plain = matches!(node.style, Style::Plain | Style::Single | Style::Double);
