@@ -50,7 +50,8 @@ pub fn managed(input: &[u8]) {
     if good(base) && good(ours) {
         for text in [base, ours] {
             let says_nothing = |text: &[u8]| {
-                text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text).trim_ascii().is_empty()
+                let text = String::from_utf8_lossy(text);
+                text.trim_start_matches('\u{feff}').trim().is_empty()
             };
             let blank = says_nothing(text) || says_nothing(ours);
             match save(&f, Some(&b), Written::Whole(text), &c) {
