@@ -37,9 +37,11 @@ part() {
 }
 trap 'kill "${pids[@]}" 2>/dev/null' INT TERM
 
-# Every call of every scenario fails, is the last one, or loses power; not by time but all of them.
+# Every call of every scenario fails, is the last one, or loses power; of those that fail a sample
+# once the time is over.
 faults() {
-  INSTANCEFS_EXHAUSTIVE=1 cargo test -p instancefs --lib survival:: -- --nocapture || return 1
+  INSTANCEFS_UNTIL=$(($(date +%s) + minutes * 60)) INSTANCEFS_EXHAUSTIVE=1 \
+    cargo test -p instancefs --lib survival:: -- --nocapture || return 1
   awk '/: [0-9]+ faults \(/ { for (i = 1; i <= NF; i++) if ($(i + 1) == "faults") f += $i }
     /(killed|cut off) at [0-9]+ steps/ { k += $(NF - 1) }
     /power lost at [0-9]+ steps/ { p += $(NF - 1) }

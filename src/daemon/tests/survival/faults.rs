@@ -10,7 +10,7 @@ use mount_tests::calls::{Call, Kind, Verdict, Which, watch_this_thread};
 use parking_lot::Mutex;
 
 use super::scenarios::{self, Scenario};
-use super::{Story, World, apart, check, copy, exhaustive, scratch, template};
+use super::{Story, World, apart, check, copy, exhaustive, late, scratch, template};
 
 thread_local! {
     static SAID: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
@@ -185,9 +185,14 @@ fn every_call_fails(name: &str) {
             Outcome::Untouched { calls } => calls,
             Outcome::Hit => 0,
         };
-        let step = if exhaustive() { 1 } else { calls.div_ceil(SAMPLE).max(1) };
+        let sample = calls.div_ceil(SAMPLE).max(1);
+        let step = if exhaustive() && !late() { 1 } else { sample };
         let mut runs = 0;
         for n in (0..calls).step_by(step) {
+            if step < sample && late() && runs > SAMPLE {
+                println!("{name}: time is over after {n} of {calls} calls ({fault:?})");
+                break;
+            }
             if let Outcome::Hit = run(scenario, template.path(), n, fault) {
                 runs += 1;
             }

@@ -26,6 +26,13 @@ fn exhaustive() -> bool {
     std::env::var_os("INSTANCEFS_EXHAUSTIVE").is_some_and(|v| v != "0")
 }
 
+/// `INSTANCEFS_UNTIL`, in seconds since 1970, is over: what is not everything yet stays a sample.
+fn late() -> bool {
+    let until = std::env::var("INSTANCEFS_UNTIL").ok().and_then(|s| s.parse::<u64>().ok());
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    until.is_some_and(|until| now.as_secs() > until)
+}
+
 /// A directory for stores, in memory where there is such a file system.
 fn scratch() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
