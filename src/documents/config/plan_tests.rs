@@ -702,3 +702,10 @@ fn a_comment_stays_that_came_into_lines_which_both_changed() {
     let p = whole(Y, Some(&seen), "a: 1\nb: 3\n# mine\n", &now);
     assert_eq!(yaml(&p.next), "# top\na: 1\n# mid\nb: 3\n# mine\n");
 }
+
+#[test]
+fn a_number_too_large_for_json_is_a_text_there() {
+    let large = format!("0x{}", "1".repeat(99));
+    let read = state(Form::Yaml, &format!("a: {large}\nb: 0x10\n"));
+    assert_eq!(json(&read), format!("{{\n  \"a\": \"{large}\",\n  \"b\": 16\n}}\n"));
+}

@@ -21,11 +21,11 @@ pub(super) fn resolve(text: &str) -> Value {
 
 /// `[-+]?[0-9]+`, `0o…`, `0x…` or a float of YAML 1.2, without leading zeros.
 fn is_number(text: &str) -> bool {
-    if let Some(d) = text.strip_prefix("0x") {
-        return !d.is_empty() && d.bytes().all(|b| b.is_ascii_hexdigit());
-    }
-    if let Some(d) = text.strip_prefix("0o") {
-        return !d.is_empty() && d.bytes().all(|b| (b'0'..=b'7').contains(&b));
+    // Those of more than 128 bits are texts: JSON has no spelling for them.
+    for (prefix, radix) in [("0x", 16), ("0o", 8)] {
+        if let Some(d) = text.strip_prefix(prefix) {
+            return !d.starts_with('+') && u128::from_str_radix(d, radix).is_ok();
+        }
     }
     let s = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match s.find(['e', 'E']) {
