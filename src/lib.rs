@@ -20,8 +20,11 @@ pub mod cli;
 pub mod daemon;
 pub mod documents;
 pub mod foreign;
+pub mod fs;
 pub mod fuse;
+pub mod merge;
 pub mod model;
+pub mod process;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 pub mod store;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use instancefs::daemon::Instance;
 use instancefs::documents::Written;
 use instancefs::documents::live::SaveRequest;
-use instancefs::model::{Actor, Via, View};
+use instancefs::model::{Actor, Basis, Rule, Via, View};
 use rusqlite::Connection;
 use serde_json::Value;
 use support::{Place, Ran, ifs};
@@ -26,10 +26,11 @@ fn save(store: &Path, view: View, text: &str, actor: Actor) -> u64 {
     let seen = Some(instance.live.current(view.doc()).unwrap());
     let saved = instance.live.save(SaveRequest {
         view,
-        seen,
+        base: seen,
+        basis: Basis::by(Rule::Own),
+        instead_of: None,
         written: Written::Whole(text.as_bytes()),
         actor,
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     });
@@ -358,10 +359,11 @@ fn blame_of_a_large_document_is_cheap() {
             .live
             .save(SaveRequest {
                 view: View::MissionsMd,
-                seen: Some(seen),
+                base: Some(seen),
+                basis: Basis::by(Rule::Own),
+                instead_of: None,
                 written: Written::Whole(written.as_bytes()),
                 actor: actor("later", 2),
-                stale: false,
                 under_their_lock: false,
                 expect_sha256: None,
             })

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use instancefs::daemon::Instance;
 use instancefs::documents::Written;
 use instancefs::documents::live::SaveRequest;
-use instancefs::model::{Actor, FileId, Via, View};
+use instancefs::model::{Actor, Basis, FileId, Rule, Via, View};
 use instancefs::vfs::ports::Documents;
 use serde_json::Value;
 use support::{Place, Ran, ifs};
@@ -24,10 +24,11 @@ fn save(store: &Path, path: &str, text: &str, program: &str) -> u64 {
     let actor = Actor { pid: 9, uid: 7, session: 3, program: program.to_owned(), via: Via::Mount };
     let saved = instance.documents.save(SaveRequest {
         view,
-        seen,
+        base: seen,
+        basis: Basis::by(Rule::Own),
+        instead_of: None,
         written: Written::Whole(text.as_bytes()),
         actor,
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     });

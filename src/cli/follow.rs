@@ -95,7 +95,7 @@ impl Follower {
                     ..Actor::outside()
                 },
                 base: None,
-                stale: false,
+                basis: None,
                 summary: "changed by another program, not yet on record".to_owned(),
                 overlaps: Vec::new(),
                 delta_bytes: 0,

@@ -11,7 +11,7 @@ use super::failure::{Failure, Result};
 use super::output::{arrived, shown};
 use super::target::Target;
 use crate::daemon::history;
-use crate::model::Rev;
+use crate::model::{Basis, Rev, Rule};
 use crate::store::Revision;
 
 /// Revisions that are read at once.
@@ -67,7 +67,7 @@ pub fn json(r: &Revision) -> Value {
         "base": r.base.map(|b| b.0),
         "summary": r.summary,
         "overlaps": r.overlaps,
-        "stale": r.stale,
+        "basis": r.basis,
     })
 }
 
@@ -79,6 +79,24 @@ pub fn who(r: &Revision) -> String {
         (pid, 0) => format!("{program} (pid {pid}, {})", r.actor.via.as_str()),
         (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", r.actor.via.as_str()),
     }
+}
+
+/// What is worth knowing of how the merge base was found: `blind`, `undo`, what the text did not have.
+fn basis(basis: &Basis) -> Option<String> {
+    let mut said = Vec::new();
+    match basis.rule {
+        Rule::Blind => said.push("blind".to_owned()),
+        Rule::Unlinked => said.push("replaced".to_owned()),
+        Rule::Stranger => said.push("base by text alone".to_owned()),
+        _ => {}
+    }
+    if basis.undo {
+        said.push("undo".to_owned());
+    }
+    if basis.others > 0 {
+        said.push(format!("kept {} that the text did not have", basis.others));
+    }
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 fn line(r: &Revision) -> String {
@@ -93,8 +111,8 @@ fn line(r: &Revision) -> String {
         let what: Vec<&str> = r.overlaps.iter().map(|o| o.what.as_str()).collect();
         text.push_str(&format!(" [overlaps: {}]", what.join(", ")));
     }
-    if r.stale {
-        text.push_str(" [stale?]");
+    if let Some(said) = r.basis.as_ref().and_then(basis) {
+        text.push_str(&format!(" [{said}]"));
     }
     text
 }

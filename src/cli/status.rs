@@ -144,7 +144,7 @@ fn print(status: &Value) {
             r["overlaps"].as_array().into_iter().flatten().map(|o| text(&o["what"])).collect();
         format!("{} ({})", summary(r), what.join(", "))
     });
-    print_list("stale saves", &status["stale_saves"], summary);
+    print_list("blind, undoing and merged saves of a day", &status["notable_saves"], summary);
 }
 
 fn print_document(name: &str, doc: &Value) {

@@ -21,7 +21,7 @@ use super::writeout::{note, read_plain, sha256, write_out};
 use super::{instance, lock, mounts, names};
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Written, missions, quarantine};
-use crate::model::{Actor, Clock, DocId, Stamp, SystemClock, Via, View};
+use crate::model::{Actor, Basis, Clock, DocId, Rule, Stamp, SystemClock, Via, View};
 use crate::store::upkeep::RowCounts;
 use crate::store::{DB_NAME, LOCK_NAME, NameRow, Store};
 
@@ -244,13 +244,15 @@ fn one(instance: &Instance, view: View, bytes: &[u8], database: bool, newer: boo
         write_whole(&instance.dir, &name, bytes, Like { mode: 0o600, owner: None, mtime: None })?;
         return Ok(How::Older(name));
     }
+    // A new document is what the file says, byte for byte; beside rows it only adds.
+    let base = written_out.or_else(|| fresh.then(|| Arc::clone(&current)));
     let request = SaveRequest {
         view,
-        // A new document is what the file says, byte for byte; beside rows it only adds.
-        seen: written_out.or_else(|| fresh.then(|| Arc::clone(&current))),
+        basis: Basis::by(if base.is_some() { Rule::Handle } else { Rule::Blind }),
+        base,
         written: Written::Whole(bytes),
+        instead_of: None,
         actor: Actor::this_process(Via::Import),
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     };

@@ -19,11 +19,11 @@ use super::watching::News;
 use crate::documents::files::Rules;
 use crate::fuse::{Mount, MountError, MountOptions};
 use crate::model::SystemClock;
+use crate::process::System;
 use crate::vfs::both::Both;
 use crate::vfs::owned::Owned;
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
-use crate::vfs::processes::System;
 use crate::vfs::report::Status;
 use crate::vfs::{Layer, Options, Parts, Tree};
 

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::probe;
 use crate::fuse::FSTYPE;
-use crate::vfs::mountinfo::{self, MountInfo};
+use crate::process::mountinfo::{self, MountInfo};
 
 /// One mounted file system of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use crate::model::{Actor, DocId, Refusal, Stamp, View};
-use crate::store::{NameRow, SeenRow, Store, StoreError};
-use crate::vfs::ports::{KeptLook, KeptName, Memory};
+use crate::fs::observed::{Changes, Kind, Stored, Who};
+use crate::model::{DocId, View};
+use crate::store::{NameRow, ObservedRow, Store, StoreError};
+use crate::vfs::ports::{KeptName, KeptRefusal, Memory};
 
 type Answer<T> = std::result::Result<T, StoreError>;
 
 /// What outlives the daemon, in the store.
 pub struct StoreMemory {
     store: Arc<Store>,
-    /// Looks count for one boot of the machine: process ids start over with the next.
+    /// Observations count for one boot of the machine: process ids start over with the next.
     boot: String,
 }
 
 impl StoreMemory {
-    /// The memory of this boot; what was seen in earlier ones is forgotten.
+    /// The memory of this boot; what was observed in earlier ones is forgotten.
     pub fn new(store: Arc<Store>) -> Answer<StoreMemory> {
         let path = "/proc/sys/kernel/random/boot_id";
         let boot = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
@@ -25,9 +26,18 @@ impl StoreMemory {
     }
 }
 
-fn kept_look(row: SeenRow) -> KeptLook {
-    let SeenRow { view, identity, rev, text, at } = row;
-    KeptLook { view, identity, rev, text, at }
+fn stored(row: ObservedRow) -> Stored {
+    Stored {
+        at: row.at,
+        when: row.time,
+        who: Who::from_bytes(&row.chain, row.uid),
+        kind: Kind::of_code(row.kind),
+        view: row.view,
+        used: row.used,
+        rev: row.rev,
+        text: row.text,
+        has_text: row.has_text,
+    }
 }
 
 impl Memory for StoreMemory {
@@ -64,34 +74,36 @@ impl Memory for StoreMemory {
         self.store.forget_name(view)
     }
 
-    fn looks(&self) -> Answer<Vec<KeptLook>> {
-        Ok(self.store.seen(&self.boot)?.into_iter().map(kept_look).collect())
+    fn observations(&self) -> Answer<Vec<Stored>> {
+        Ok(self.store.observations(&self.boot)?.into_iter().map(stored).collect())
     }
 
-    fn look(&self, doc: DocId, identity: &[u8]) -> Answer<Option<KeptLook>> {
-        Ok(self.store.seen_by(&self.boot, doc, identity)?.map(kept_look))
+    fn observation(&self, doc: DocId, at: u64) -> Answer<Option<Stored>> {
+        Ok(self.store.observation(&self.boot, doc, at)?.map(stored))
     }
 
-    fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Answer<()> {
-        let row = |look: &KeptLook| SeenRow {
-            view: look.view,
-            identity: look.identity.clone(),
-            rev: look.rev,
-            text: look.text.clone(),
-            at: look.at,
+    fn keep_observations(&self, changes: &Changes) -> Answer<()> {
+        let row = |o: &Stored| ObservedRow {
+            at: o.at,
+            time: o.when,
+            view: o.view,
+            chain: o.who.to_bytes(),
+            uid: o.who.uid,
+            kind: o.kind.code(),
+            used: o.used,
+            rev: o.rev,
+            text: o.text.clone(),
+            has_text: o.has_text,
         };
-        let rows: Vec<SeenRow> = rows.iter().map(row).collect();
-        self.store.save_seen(&self.boot, &rows, gone)
+        let rows: Vec<ObservedRow> = changes.put.iter().map(row).collect();
+        self.store.save_observed(&self.boot, &rows, &changes.gone)
     }
 
-    fn record_refusal(
-        &self,
-        at: Stamp,
-        view: View,
-        actor: &Actor,
-        refusal: &Refusal,
-        kept_as: Option<&str>,
-    ) -> Answer<()> {
-        self.store.record_refusal(at, view, actor, refusal, kept_as)
+    fn record_refusal(&self, refusal: &KeptRefusal<'_>) -> Answer<()> {
+        self.store.record_refusal(refusal)
+    }
+
+    fn resolve_refusals(&self, kept_as: &[String]) -> Answer<()> {
+        self.store.resolve_refusals(kept_as)
     }
 }

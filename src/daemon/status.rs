@@ -12,15 +12,25 @@ use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
 use crate::documents::managed::ManagedFiles;
 use crate::documents::settings::Settings;
-use crate::model::{DocId, Rev};
+use crate::model::{Basis, Clock, DocId, Rev, Stamp, SystemClock};
 use crate::store::{RefusalRow, Revision, Store};
 use crate::vfs::both::Both;
 use crate::vfs::owned::Living;
 
-/// Refusals, overlaps and stale saves that are listed, newest first.
+/// Refusals and overlaps that are listed, newest first.
 const LISTED: usize = 10;
-/// Revisions per document that are searched for overlaps and stale saves.
+/// Revisions per document that are searched for overlaps and notable saves.
 const SEARCHED: usize = 200;
+
+/// A day, in nanoseconds.
+const DAY: i64 = 24 * 3600 * 1_000_000_000;
+
+/// A save of the last day that somebody may want to look at: blind where the text did not have
+/// everything, an undo, or merged with what the text did not have.
+fn is_notable(revision: &Revision, since: Stamp) -> bool {
+    let notable = |b: &Basis| b.undo || b.others > 0;
+    revision.at >= since && revision.basis.as_ref().is_some_and(notable)
+}
 
 /// The serving process.
 #[derive(Debug, Clone)]
@@ -54,12 +64,18 @@ pub fn describe(
         newest.extend(store.revisions(doc, None, SEARCHED)?);
     }
     newest.sort_by_key(|r| std::cmp::Reverse(r.rev));
+    let day_ago = Stamp(SystemClock.now().0 - DAY);
     let listed = |which: &dyn Fn(&Revision) -> bool| -> Vec<Value> {
         newest.iter().filter(|r| which(r)).take(LISTED).map(revision).collect()
     };
     // Rows that wait for missions.lock are tried again here; what is left waits on.
     let waiting = running.is_some() && !live.settle()?;
-    let last: Vec<Value> = store.refusals(LISTED)?.iter().map(refusal).collect();
+    // A text whose file somebody has taken away is settled as well.
+    let open = |r: &&RefusalRow| {
+        !r.resolved && r.kept_as.as_ref().is_none_or(|name| dir.join(name).exists())
+    };
+    let refusals = store.refusals(SEARCHED)?;
+    let last: Vec<Value> = refusals.iter().filter(open).take(LISTED).map(refusal).collect();
     Ok(json!({
         "running": running.is_some(),
         "pid": running.map(|r| r.pid),
@@ -75,7 +91,7 @@ pub fn describe(
         "leases": living.leases,
         "sessions": living.markers,
         "overlaps": listed(&|r| !r.overlaps.is_empty()),
-        "stale_saves": listed(&|r| r.stale),
+        "notable_saves": listed(&|r| is_notable(r, day_ago)),
         "operations": operations,
         "settings_problem": settings_problem(dir),
     }))
@@ -152,6 +168,7 @@ fn refusal(row: &RefusalRow) -> Value {
         "message": row.message,
         "hint": row.hint,
         "kept_as": row.kept_as,
+        "base": row.base.map(|rev| rev.0),
     })
 }
 
@@ -165,5 +182,6 @@ fn revision(revision: &Revision) -> Value {
         "pid": revision.actor.pid,
         "summary": revision.summary,
         "overlaps": revision.overlaps,
+        "basis": revision.basis,
     })
 }

@@ -23,9 +23,10 @@ use super::instance::Instance;
 use super::whole::{self, Like, write_whole};
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
-use crate::model::{Actor, Clock, Refusal, SystemClock, Via, View};
-use crate::store::{ExportRow, NameRow, StoreError};
-use crate::vfs::rescue::Rescue;
+use crate::fs::observed::Who;
+use crate::model::{Actor, Basis, Clock, Refusal, Rule, SystemClock, Via, View};
+use crate::store::{ExportRow, KeptRefusal, NameRow, StoreError};
+use crate::vfs::rescue::{Refused, Rescue};
 
 /// The mode of a document that nobody has given one.
 const MODE: u32 = 0o644;
@@ -107,15 +108,16 @@ fn merge(
     instance: &Instance,
     view: View,
     bytes: &[u8],
-    seen: Option<Arc<Version>>,
+    base: Option<Arc<Version>>,
 ) -> Result<Option<TakenIn>> {
     let actor = Actor::this_process(Via::Import);
     let request = SaveRequest {
         view,
-        seen,
+        basis: Basis::by(if base.is_some() { Rule::Handle } else { Rule::Blind }),
+        base,
         written: Written::Whole(bytes),
+        instead_of: None,
         actor: actor.clone(),
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     };
@@ -127,7 +129,15 @@ fn merge(
         Err(SaveError::Refused(refusal)) => {
             let kept_as = keep_refused(instance, view, bytes, &refusal, &actor)?;
             let now = SystemClock.now();
-            instance.store.record_refusal(now, view, &actor, &refusal, Some(&kept_as))?;
+            instance.store.record_refusal(&KeptRefusal {
+                at: now,
+                view,
+                actor: &actor,
+                refusal: &refusal,
+                kept_as: Some(&kept_as),
+                base: None,
+                append: false,
+            })?;
             Ok(Some(TakenIn::Refused { view, refusal, kept_as }))
         }
         Err(SaveError::Store(e)) => Err(e.into()),
@@ -285,8 +295,17 @@ fn keep_refused(
     actor: &Actor,
 ) -> Result<String> {
     let dir = File::open(&instance.dir).map_err(io(&instance.dir, "cannot open"))?;
-    let now = SystemClock.now();
-    let kept = Rescue::default().refuse(dir.as_fd(), view, bytes, refusal, actor, now, None);
+    let refused = Refused {
+        view,
+        text: bytes,
+        refusal,
+        actor,
+        writer: &Who::of(None, actor.uid),
+        base: None,
+        append: false,
+        now: SystemClock.now(),
+    };
+    let kept = Rescue::default().refuse(dir.as_fd(), &refused, None);
     kept.map_err(io(&instance.dir.join(view.name()), "cannot keep the refused text of"))
 }
 

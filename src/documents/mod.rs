@@ -11,6 +11,7 @@
 
 pub mod config;
 mod content;
+pub mod entries;
 pub mod files;
 pub mod live;
 pub mod managed;

@@ -1,12 +1,14 @@
 //! Plain types that every room shares: ids, times, actors, refusals, overlaps.
 
 mod actor;
+mod basis;
 mod files;
 mod refusal;
 mod text;
 mod time;
 
 pub use actor::{Actor, Via, proc_text, session_of};
+pub use basis::{Basis, Candidate, Rule};
 pub use files::{FileId, FileKind};
 pub use refusal::{Overlap, Reason, Refusal};
 pub use text::shown;

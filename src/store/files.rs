@@ -258,7 +258,7 @@ impl Store {
             if !still || file_row(c, doc)?.is_some() {
                 return Ok(false);
             }
-            for table in ["ifs_revisions", "ifs_keyframes", "ifs_documents", "ifs_seen"] {
+            for table in ["ifs_revisions", "ifs_keyframes", "ifs_documents", "ifs_observed"] {
                 c.execute(&format!("DELETE FROM {table} WHERE doc = ?1"), [doc.as_str()])?;
             }
             Ok(true)

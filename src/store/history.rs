@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::tables::{rev_in, rev_out};
 use super::{Store, StoreError, delta};
-use crate::model::{Actor, DocId, Overlap, Rev, Stamp, Via};
+use crate::model::{Actor, Basis, DocId, Overlap, Rev, Stamp, Via};
 
 /// A revision to be recorded.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub struct NewRevision<'a> {
     pub actor: &'a Actor,
     /// What the writer had seen; `None`: nothing.
     pub base: Option<Rev>,
-    /// Marked "stale?" (semantics section 4).
-    pub stale: bool,
+    /// How the merge base was found (SEMANTICS, section 4).
+    pub basis: &'a Basis,
     /// One line.
     pub summary: &'a str,
     /// Where it met other changes.
@@ -43,8 +43,9 @@ pub struct Revision {
     pub actor: Actor,
     /// What the writer had seen; `None`: nothing.
     pub base: Option<Rev>,
-    /// Marked "stale?".
-    pub stale: bool,
+    /// How the merge base was found; `None`: an append, another program's change, or a revision of a
+    /// version before 0.2.
+    pub basis: Option<Basis>,
     /// One line.
     pub summary: String,
     /// Where it met other changes (R4).
@@ -54,7 +55,7 @@ pub struct Revision {
 }
 
 pub(super) const COLUMNS: &str =
-    "rev, at, pid, uid, session, program, via, base_rev, stale, summary,
+    "rev, at, pid, uid, session, program, via, base_rev, basis, summary,
     overlaps, length(delta)";
 
 /// Records a revision, inside the caller's transaction. A number that is taken already
@@ -70,7 +71,7 @@ pub(crate) fn insert(conn: &Connection, new: &NewRevision<'_>) -> Result<Rev, St
     };
     conn.prepare_cached(
         "INSERT INTO ifs_revisions (rev, doc, at, pid, uid, session, program, via, base_rev,
-         stale, summary, overlaps, delta)
+         basis, summary, overlaps, delta)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
@@ -83,7 +84,7 @@ pub(crate) fn insert(conn: &Connection, new: &NewRevision<'_>) -> Result<Rev, St
         new.actor.program,
         new.actor.via.as_str(),
         new.base.map(rev_out),
-        new.stale,
+        new.basis.on_record(),
         new.summary,
         overlaps,
         new.delta,
@@ -242,7 +243,7 @@ pub(super) fn revision(doc: DocId, r: &Row<'_>) -> Result<Revision, rusqlite::Er
             via: Via::parse(&r.get::<_, String>(6)?),
         },
         base: r.get::<_, Option<i64>>(7)?.map(rev_in),
-        stale: r.get(8)?,
+        basis: r.get::<_, Option<String>>(8)?.as_deref().and_then(Basis::recorded),
         summary: r.get(9)?,
         overlaps: overlaps.and_then(|o| serde_json::from_str(&o).ok()).unwrap_or_default(),
         delta_bytes: u64::try_from(r.get::<_, i64>(11)?).unwrap_or(0),

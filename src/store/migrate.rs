@@ -8,7 +8,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use super::StoreError;
 
 /// All migrations, in order; number 1 is the first. Never edited, only added to.
-const MIGRATIONS: [&str; 1] = [include_str!("migrations/001_own.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("migrations/001_own.sql"), include_str!("migrations/002_observed.sql")];
 
 /// The tables shared with other programs; run at every open, creates what is missing.
 const SHARED: &str = include_str!("migrations/shared.sql");

@@ -53,5 +53,5 @@ pub use history::{NewRevision, Revision};
 pub use lockfile::{MissionsLock, Turn};
 pub use maintain::Retention;
 pub use owned::{OwnedRow, ProcessRow, WaiterRow};
-pub use tables::{DocumentRow, ExportRow, NameRow, RefusalRow, SeenRow};
+pub use tables::{DocumentRow, ExportRow, KeptRefusal, NameRow, ObservedRow, RefusalRow};
 pub use upkeep::RowCounts;

@@ -43,20 +43,29 @@ pub struct NameRow {
     pub mtime: Option<(Stamp, Rev)>,
 }
 
-/// What one process has seen of a document (semantics section 4). One row per document,
-/// boot and identity.
+/// One observation of a version (SEMANTICS, section 4).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenRow {
-    /// The name under which it saw it.
+pub struct ObservedRow {
+    /// Its place among the observations of a boot.
+    pub at: u64,
+    /// The time.
+    pub time: Stamp,
+    /// The name under which it was met.
     pub view: View,
-    /// The process, in a form of the caller's own.
-    pub identity: Vec<u8>,
+    /// The process and its ancestors, in the form that the table says.
+    pub chain: Vec<u8>,
+    /// User id.
+    pub uid: u32,
+    /// How it was met.
+    pub kind: u8,
+    /// A save has started from it.
+    pub used: bool,
     /// The revision.
     pub rev: Rev,
-    /// Its own text, when it has seen (written) something else than that revision.
+    /// The writer's own text, where it is not that of the revision.
     pub text: Option<Vec<u8>>,
-    /// When.
-    pub at: Stamp,
+    /// There is such a text.
+    pub has_text: bool,
 }
 
 /// A refused save on record.
@@ -80,6 +89,29 @@ pub struct RefusalRow {
     pub hint: String,
     /// The file beside the document that holds the text, if one could be written.
     pub kept_as: Option<String>,
+    /// What the text was compared with; `None`: with nothing.
+    pub base: Option<Rev>,
+    /// The same writer has saved since, which took the file away.
+    pub resolved: bool,
+}
+
+/// A refusal to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub struct KeptRefusal<'r> {
+    /// When.
+    pub at: Stamp,
+    /// The name that was saved.
+    pub view: View,
+    /// By whom.
+    pub actor: &'r Actor,
+    /// Why.
+    pub refusal: &'r Refusal,
+    /// The file beside the document that holds the text, if one could be written.
+    pub kept_as: Option<&'r str>,
+    /// What the text was compared with; `None`: with nothing.
+    pub base: Option<Rev>,
+    /// It was to be added at the end.
+    pub append: bool,
 }
 
 /// A document written out as a plain file at unmount (R11).
@@ -224,106 +256,114 @@ impl Store {
         })
     }
 
-    /// Everything that processes of this boot have seen, the oldest first. Texts, which may be as
-    /// long as the documents, are left out; see [`Store::seen_by`].
-    pub fn seen(&self, boot: &str) -> Result<Vec<SeenRow>, StoreError> {
-        self.seen_where("boot = ?1 ORDER BY at", "NULL", &[&boot])
+    /// The observations of this boot, the oldest first. Texts, which may be as long as the documents,
+    /// are left out; see [`Store::observation`].
+    pub fn observations(&self, boot: &str) -> Result<Vec<ObservedRow>, StoreError> {
+        self.observed_where("boot = ?1 ORDER BY at", "NULL", &[&boot])
     }
 
-    /// What one process has seen of a document, with the text.
-    pub fn seen_by(
+    /// One of them with its text.
+    pub fn observation(
         &self,
         boot: &str,
         doc: DocId,
-        identity: &[u8],
-    ) -> Result<Option<SeenRow>, StoreError> {
-        let of: [&dyn rusqlite::ToSql; 3] = [&boot, &doc.as_str(), &identity];
-        let rows = self.seen_where("boot = ?1 AND doc = ?2 AND identity = ?3", "text", &of)?;
+        at: u64,
+    ) -> Result<Option<ObservedRow>, StoreError> {
+        let at = i64::try_from(at).unwrap_or(i64::MAX);
+        let of: [&dyn rusqlite::ToSql; 3] = [&boot, &doc.as_str(), &at];
+        let rows = self.observed_where("boot = ?1 AND doc = ?2 AND at = ?3", "text", &of)?;
         Ok(rows.into_iter().next())
     }
 
-    fn seen_where(
+    fn observed_where(
         &self,
         what: &str,
         text: &str,
         of: &[&dyn rusqlite::ToSql],
-    ) -> Result<Vec<SeenRow>, StoreError> {
+    ) -> Result<Vec<ObservedRow>, StoreError> {
         if self.bare {
             return Ok(Vec::new());
         }
         self.read(|c| {
-            let sql = format!("SELECT view, identity, rev, {text}, at FROM ifs_seen WHERE {what}");
+            let sql = format!(
+                "SELECT view, at, time, chain, uid, kind, used, rev, {text}, text IS NOT NULL
+                 FROM ifs_observed WHERE {what}"
+            );
             let mut stmt = c.prepare_cached(&sql)?;
             let rows = stmt.query_map(of, |r| {
                 let Some(view) = view_at(r, 0)? else { return Ok(None) };
-                Ok(Some(SeenRow {
+                Ok(Some(ObservedRow {
                     view,
-                    identity: r.get(1)?,
-                    rev: rev_in(r.get(2)?),
-                    text: r.get(3)?,
-                    at: Stamp(r.get(4)?),
+                    at: u64::try_from(r.get::<_, i64>(1)?).unwrap_or(0),
+                    time: Stamp(r.get(2)?),
+                    chain: r.get(3)?,
+                    uid: r.get(4)?,
+                    kind: r.get(5)?,
+                    used: r.get(6)?,
+                    rev: rev_in(r.get(7)?),
+                    text: r.get(8)?,
+                    has_text: r.get(9)?,
                 }))
             })?;
             Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
         })
     }
 
-    /// Puts what was seen on record and forgets `gone` (document, identity), in one commit.
-    pub fn save_seen(
+    /// Puts observations on record and forgets `gone` (document, `at`), in one commit.
+    pub fn save_observed(
         &self,
         boot: &str,
-        rows: &[SeenRow],
-        gone: &[(DocId, Vec<u8>)],
+        rows: &[ObservedRow],
+        gone: &[(DocId, u64)],
     ) -> Result<(), StoreError> {
         self.gate(|c| {
-            // First: who is gone may have looked again since.
-            let mut drop = c.prepare_cached(
-                "DELETE FROM ifs_seen WHERE doc = ?1 AND boot = ?2 AND identity = ?3",
-            )?;
-            for (doc, identity) in gone {
-                drop.execute(params![doc.as_str(), boot, identity])?;
-            }
             let mut put = c.prepare_cached(
-                "INSERT OR REPLACE INTO ifs_seen (doc, boot, identity, view, rev, text, at)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT INTO ifs_observed
+                 (boot, doc, at, time, view, chain, uid, kind, used, rev, text)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 ON CONFLICT (boot, doc, at) DO UPDATE SET used = ?9",
             )?;
             for row in rows {
                 put.execute(params![
-                    row.view.doc().as_str(),
                     boot,
-                    row.identity,
+                    row.view.doc().as_str(),
+                    i64::try_from(row.at).unwrap_or(i64::MAX),
+                    row.time.0,
                     row.view.name(),
+                    row.chain,
+                    row.uid,
+                    row.kind,
+                    row.used,
                     rev_out(row.rev),
                     row.text,
-                    row.at.0,
                 ])?;
+            }
+            let mut drop = c.prepare_cached(
+                "DELETE FROM ifs_observed WHERE boot = ?1 AND doc = ?2 AND at = ?3",
+            )?;
+            for (doc, at) in gone {
+                drop.execute(params![boot, doc.as_str(), i64::try_from(*at).unwrap_or(i64::MAX)])?;
             }
             Ok(())
         })
     }
 
-    /// Forgets what was seen before this boot.
+    /// Forgets what was observed before this boot.
     pub fn forget_other_boots(&self, boot: &str) -> Result<(), StoreError> {
         self.gate(|c| {
-            c.execute("DELETE FROM ifs_seen WHERE boot <> ?1", [boot])?;
+            c.execute("DELETE FROM ifs_observed WHERE boot <> ?1", [boot])?;
             Ok(())
         })
     }
 
-    /// Puts a refusal on record. `kept_as`: the file beside the document with the text.
-    pub fn record_refusal(
-        &self,
-        at: Stamp,
-        view: View,
-        actor: &Actor,
-        refusal: &Refusal,
-        kept_as: Option<&str>,
-    ) -> Result<(), StoreError> {
+    /// Puts a refusal on record.
+    pub fn record_refusal(&self, refusal: &KeptRefusal<'_>) -> Result<(), StoreError> {
+        let KeptRefusal { at, view, actor, refusal, kept_as, base, append } = *refusal;
         self.gate(|c| {
             c.prepare_cached(
                 "INSERT INTO ifs_refusals (at, view, pid, uid, session, program, reason, line,
-                 key, message, hint, kept_as)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                 key, message, hint, kept_as, base_rev, append)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(params![
                 at.0,
@@ -338,6 +378,8 @@ impl Store {
                 refusal.message,
                 refusal.hint,
                 kept_as,
+                base.map(rev_out),
+                append,
             ])?;
             c.prepare_cached("DELETE FROM ifs_refusals WHERE id <= ?1")?
                 .execute([c.last_insert_rowid() - REFUSALS_KEPT])?;
@@ -350,12 +392,24 @@ impl Store {
         })
     }
 
+    /// The texts in these files need nobody's attention any more.
+    pub fn resolve_refusals(&self, kept_as: &[String]) -> Result<(), StoreError> {
+        self.gate(|c| {
+            let mut resolve =
+                c.prepare_cached("UPDATE ifs_refusals SET resolved = 1 WHERE kept_as = ?1")?;
+            for name in kept_as {
+                resolve.execute([name])?;
+            }
+            Ok(())
+        })
+    }
+
     /// The newest refusals, newest first.
     pub fn refusals(&self, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let sql = format!(
             "SELECT at, view, pid, uid, session, program, reason, line, key, message, hint,
-             kept_as FROM ifs_refusals ORDER BY id DESC LIMIT {limit}"
+             kept_as, base_rev, resolved FROM ifs_refusals ORDER BY id DESC LIMIT {limit}"
         );
         self.rows_of(&sql, |r| {
             let Some(view) = view_at(r, 1)? else { return Ok(None) };
@@ -375,6 +429,8 @@ impl Store {
                 message: r.get(9)?,
                 hint: r.get(10)?,
                 kept_as: r.get(11)?,
+                base: r.get::<_, Option<i64>>(12)?.map(rev_in),
+                resolved: r.get(13)?,
             }))
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::*;
-use crate::model::{Actor, DocId, Overlap, Reason, Refusal, Rev, Stamp, Via, View};
+use crate::model::{Actor, Basis, DocId, Overlap, Reason, Refusal, Rev, Rule, Stamp, Via, View};
 
 const DOC: DocId = DocId::Config;
 
@@ -76,7 +76,7 @@ fn a_newer_database_is_refused_untouched() {
     let c = other(dir.path());
     c.execute("UPDATE ifs_meta SET value = 99 WHERE key = 'schema'", []).unwrap();
     match Store::open(dir.path(), Options::default()) {
-        Err(StoreError::Newer { found: 99, known: 1, .. }) => {}
+        Err(StoreError::Newer { found: 99, known: 2, .. }) => {}
         e => panic!("{e:?}"),
     }
 }
@@ -131,7 +131,7 @@ fn a_foreign_database_opened_read_only_is_not_written() {
     assert_eq!(store.revisions(DOC, None, 9).unwrap(), []);
     assert_eq!(store.revision_count(DOC).unwrap(), 0);
     assert_eq!(store.names().unwrap(), []);
-    assert_eq!(store.seen("boot").unwrap(), []);
+    assert_eq!(store.observations("boot").unwrap(), []);
     assert_eq!(store.refusal_count().unwrap(), 0);
     assert!(store.reserve("x", 1).is_err());
     store.maintain(Stamp(0)).unwrap();
@@ -266,26 +266,31 @@ fn small_tables_give_back_what_they_got() {
     store.save_name(&name).unwrap();
     assert_eq!(store.names().unwrap(), [name]);
 
-    let seen = |who: u8, at: i64, text: Option<&[u8]>| SeenRow {
+    let observed = |at: u64, text: Option<&[u8]>| ObservedRow {
+        at,
+        time: Stamp(5),
         view: View::ConfigJson,
-        identity: vec![who, 0, 255],
+        chain: vec![1, 0, 255],
+        uid: 1000,
+        kind: 1,
+        used: false,
         rev: Rev(4),
         text: text.map(<[u8]>::to_vec),
-        at: Stamp(at),
+        has_text: text.is_some(),
     };
-    let (a, b, c) = (seen(1, 10, None), seen(2, 20, Some(b"\0x")), seen(3, 5, None));
-    store.save_seen("boot", &[a.clone(), b.clone(), c.clone()], &[]).unwrap();
-    store.save_seen("old", std::slice::from_ref(&a), &[]).unwrap();
-    let b2 = SeenRow { view: View::ConfigYaml, rev: Rev(5), ..b };
-    store.save_seen("boot", std::slice::from_ref(&b2), &[(DOC, a.identity.clone())]).unwrap();
-    let without = SeenRow { text: None, ..b2.clone() };
-    assert_eq!(store.seen("boot").unwrap(), [c, without], "oldest first, one per identity");
-    assert_eq!(store.seen_by("boot", DOC, &b2.identity).unwrap(), Some(b2));
-    assert_eq!(store.seen_by("boot", DOC, &a.identity).unwrap(), None);
-    assert_eq!(store.seen("old").unwrap(), [a]);
+    let (a, b, c) = (observed(10, None), observed(20, Some(b"\0x")), observed(5, None));
+    store.save_observed("boot", &[a.clone(), b.clone(), c.clone()], &[]).unwrap();
+    store.save_observed("old", std::slice::from_ref(&a), &[]).unwrap();
+    let used = ObservedRow { used: true, ..b.clone() };
+    store.save_observed("boot", std::slice::from_ref(&used), &[(DOC, a.at)]).unwrap();
+    let without = ObservedRow { text: None, ..used.clone() };
+    assert_eq!(store.observations("boot").unwrap(), [c, without], "the oldest first");
+    assert_eq!(store.observation("boot", DOC, b.at).unwrap(), Some(used));
+    assert_eq!(store.observation("boot", DOC, a.at).unwrap(), None);
+    assert_eq!(store.observations("old").unwrap(), [a]);
     store.forget_other_boots("boot").unwrap();
-    assert_eq!(store.seen("old").unwrap(), []);
-    assert_eq!(store.seen("boot").unwrap().len(), 2);
+    assert_eq!(store.observations("old").unwrap(), []);
+    assert_eq!(store.observations("boot").unwrap().len(), 2);
 
     let export = ExportRow { view: View::MissionsMd, sha256: [9; 32], rev: Rev(2), at: Stamp(3) };
     store.set_export(&export).unwrap();
@@ -295,29 +300,23 @@ fn small_tables_give_back_what_they_got() {
 }
 
 #[test]
-fn a_look_after_an_earlier_one_is_gone_stays() {
-    let (_dir, store) = new_store();
-    let look = SeenRow {
-        view: View::ConfigJson,
-        identity: vec![1],
-        rev: Rev(4),
-        text: None,
-        at: Stamp(1),
-    };
-    store.save_seen("boot", std::slice::from_ref(&look), &[]).unwrap();
-    let later = SeenRow { rev: Rev(5), at: Stamp(2), ..look.clone() };
-    store.save_seen("boot", std::slice::from_ref(&later), &[(DOC, look.identity)]).unwrap();
-    assert_eq!(store.seen("boot").unwrap(), [later]);
-}
-
-#[test]
 fn refusals_are_counted_and_the_newest_kept() {
     let (dir, store) = new_store();
     let why = Refusal::new(Reason::Schema, "too large").at_line(3).at_key("a.b").hint("halve it");
+    let record = |at: i64, kept_as: Option<&str>| {
+        let refusal = KeptRefusal {
+            at: Stamp(at),
+            view: View::ConfigJson,
+            actor: &actor(),
+            refusal: &why,
+            kept_as,
+            base: Some(Rev(7)),
+            append: false,
+        };
+        store.record_refusal(&refusal).unwrap();
+    };
     for n in 0..3 {
-        store
-            .record_refusal(Stamp(n), View::ConfigJson, &actor(), &why, Some("config.json.refused"))
-            .unwrap();
+        record(n, Some("config.json.refused"));
     }
     let newest = &store.refusals(2).unwrap()[0];
     assert_eq!(newest.at, Stamp(2));
@@ -325,10 +324,13 @@ fn refusals_are_counted_and_the_newest_kept() {
     assert_eq!((newest.line, newest.key.as_deref()), (Some(3), Some("a.b")));
     assert_eq!((newest.reason.as_str(), newest.message.as_str()), ("schema", "too large"));
     assert_eq!(newest.kept_as.as_deref(), Some("config.json.refused"));
+    assert_eq!((newest.base, newest.resolved), (Some(Rev(7)), false));
+    store.resolve_refusals(&["config.json.refused".to_owned()]).unwrap();
+    assert!(store.refusals(3).unwrap().iter().all(|r| r.resolved));
     // As if there had been very many.
     let c = other(dir.path());
     c.execute("UPDATE sqlite_sequence SET seq = 2000 WHERE name = 'ifs_refusals'", []).unwrap();
-    store.record_refusal(Stamp(9), View::ConfigJson, &actor(), &why, None).unwrap();
+    record(9, None);
     assert_eq!(store.refusals(10).unwrap().len(), 1);
     assert_eq!(store.refusal_count().unwrap(), 4);
 }
@@ -347,7 +349,7 @@ fn record_in(c: &Connection, at: i64, old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> R
         at: Stamp(at),
         actor: &actor(),
         base: None,
-        stale: true,
+        basis: &Basis::by(Rule::Kin),
         summary: "s",
         overlaps: &overlaps,
         delta: &delta,
@@ -367,7 +369,7 @@ fn revisions_are_listed_newest_first() {
     let list = store.revisions(DOC, Some(revs[3]), 2).unwrap();
     assert_eq!(list.iter().map(|r| r.rev).collect::<Vec<_>>(), [revs[2], revs[1]]);
     assert_eq!(list[0].actor, actor());
-    assert!(list[0].stale && list[0].base.is_none());
+    assert_eq!((list[0].basis.clone(), list[0].base), (Some(Basis::by(Rule::Kin)), None));
     assert_eq!(list[0].overlaps[0].later, "2");
     assert_eq!(store.newest(DOC).unwrap().unwrap().rev, revs[4]);
     assert_eq!(store.revision(DocId::Missions, revs[4]).unwrap(), None);

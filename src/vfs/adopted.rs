@@ -11,12 +11,12 @@ use parking_lot::Mutex;
 use super::commit::Failed;
 use super::handle::{blank, too_big};
 use super::layer::{Caller, Error, Fh, Result};
-use super::marks;
-use super::processes::{Exit, Process};
-use super::seen::Verdict;
+use super::observing::Start;
 use super::tree::Tree;
 use crate::documents::{Version, Written};
-use crate::model::{Refusal, View};
+use crate::fs::observed::Choice;
+use crate::model::{Refusal, Rule, View};
+use crate::process::{Exit, Process};
 
 /// A handle that belongs to a document now.
 pub struct Adopted {
@@ -150,15 +150,15 @@ impl Tree {
         }
         let answer = match &text {
             None => Err(Failed::refused(too_big(limit))),
-            Some(text) if marks::is_blank(text) && a.view.doc().file().is_none() => {
+            Some(text) if super::is_blank(text) && a.view.doc().file().is_none() => {
                 Err(Failed::refused(blank()))
             }
             Some(text) => {
-                let verdict = match &state.base {
-                    Some(base) => Verdict::seen(Some(base.clone())),
-                    None => self.seen.resolve(saver.process.as_ref(), None, None, a.view, text),
+                let choice = match &state.base {
+                    Some(base) => Choice::of(Some(base.clone()), Rule::Handle),
+                    None => self.merge_base(&saver, a.view, text, &Start::default()),
                 };
-                self.save(&saver, a.view, verdict, Written::Whole(text))
+                self.save(&saver, a.view, choice, Written::Whole(text))
             }
         };
         let text = text.unwrap_or_default();
@@ -168,19 +168,13 @@ impl Tree {
                 state.saved = text;
                 state.refused = None;
                 if let Some(name) = state.kept.take() {
-                    self.rescue.forgive_file(self.root(), &name);
+                    self.resolved(self.rescue.forgive_file(self.root(), &name));
                 }
                 Ok(())
             }
             Err(failed) => {
                 let again = state.kept.take();
-                state.kept = self.keep_refused(
-                    a.view,
-                    &text,
-                    &failed.refusal,
-                    &saver.actor,
-                    again.as_deref(),
-                );
+                state.kept = self.keep_refused(a.view, &text, &failed, &saver, again.as_deref());
                 state.refused = Some((text, *failed.refusal));
                 Err(failed.error)
             }

@@ -47,7 +47,7 @@ impl Documents for Both {
     }
     fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let (view, actor) = (request.view, request.actor.clone());
-        let seen = request.seen.as_ref().map_or(Rev(0), |seen| seen.rev);
+        let base = request.base.as_ref().map_or(Rev(0), |base| base.rev);
         let saved = match view {
             View::File(_) => self.managed.save(request),
             _ => self.live.save(request),
@@ -56,11 +56,11 @@ impl Documents for Both {
             if let SaveError::Store(e) = e {
                 log::log!(
                     level(e),
-                    "{}: save by {} (pid {}), which had seen revision {}, failed: {e}",
+                    "{}: save by {} (pid {}), on revision {}, failed: {e}",
                     view.name(),
                     actor.program,
                     actor.pid,
-                    seen.0
+                    base.0
                 );
             }
         })

@@ -6,28 +6,31 @@ use std::sync::Arc;
 use super::budget::no_room;
 use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
-use super::layer::{Error, Fh, Node, Result};
-use super::marks;
-use super::processes::Process;
-use super::seen::{self, Verdict};
+use super::layer::{Error, Fh, Result};
+use super::observing::Start;
+use super::ports::KeptRefusal;
+use super::rescue::Refused;
 use super::tree::Tree;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
-use crate::documents::{Content, Version, Written};
-use crate::model::{Actor, DocId, Reason, Refusal, Stamp, Via, View};
+use crate::documents::{Version, Written};
+use crate::fs::observed::{Choice, Who};
+use crate::model::{Actor, Basis, DocId, FileId, Reason, Refusal, Rule, Stamp, Via, View};
+use crate::process::Process;
 
 /// A commit, for the log.
-fn told(view: View, actor: &Actor, saved: &Saved, stale: bool) -> String {
+fn told(view: View, actor: &Actor, saved: &Saved) -> String {
     let (name, rev, by) = (view.name(), saved.version.rev, actor.named());
     let met = match saved.overlaps.len() {
         0 => String::new(),
         n => format!(", merged over {n} overlapping changes"),
     };
-    let old = if stale { ", of an older version" } else { "" };
-    format!("{name}: revision {rev} by {by}{met}{old}")
+    let base = match saved.basis.rule {
+        Rule::Blind => ", blind",
+        _ if saved.basis.undo => ", an undo",
+        _ => "",
+    };
+    format!("{name}: revision {rev} by {by}{base}{met}")
 }
-
-/// Files that a stale save's writer wrote last and that may be its backup.
-const BACKUPS_TRIED: usize = 8;
 
 /// Who saves. Asked from `/proc` before any lock is taken.
 pub(super) struct Saver {
@@ -35,8 +38,8 @@ pub(super) struct Saver {
     pub actor: Actor,
     /// The handle whose text it is.
     pub handle: Option<Fh>,
-    /// The session of whoever makes the committing call.
-    pub session: u32,
+    /// Whoever makes the committing call.
+    pub asking: Who,
     /// It or an ancestor holds `missions.lock` (R9).
     pub under_their_lock: bool,
 }
@@ -45,6 +48,10 @@ pub(super) struct Saver {
 pub(super) struct Failed {
     pub refusal: Box<Refusal>,
     pub error: Error,
+    /// What the text was compared with.
+    pub base: Option<Arc<Version>>,
+    /// It was to be added at the end.
+    pub append: bool,
 }
 
 impl From<SaveError> for Failed {
@@ -57,6 +64,8 @@ impl From<SaveError> for Failed {
                         .hint("the text itself may be fine: save it again"),
                 ),
                 error: Error::Store(e),
+                base: None,
+                append: false,
             },
         }
     }
@@ -64,7 +73,12 @@ impl From<SaveError> for Failed {
 
 impl Failed {
     pub fn refused(refusal: Refusal) -> Failed {
-        Failed { error: Error::Refused(refusal.clone()), refusal: Box::new(refusal) }
+        Failed {
+            error: Error::Refused(refusal.clone()),
+            refusal: Box::new(refusal),
+            base: None,
+            append: false,
+        }
     }
 }
 
@@ -80,8 +94,8 @@ impl Tree {
         };
         let under_their_lock = view.doc() == DocId::Missions
             && process.is_some_and(|p| self.family_holds_missions_lock(p.id));
-        let session = actor.session;
-        Saver { process: process.cloned(), actor, handle: None, session, under_their_lock }
+        let asking = self.observed.who(process, uid);
+        Saver { process: process.cloned(), actor, handle: None, asking, under_their_lock }
     }
 
     /// The saver of a handle: its opener as it is now, if the asking process or the last writer
@@ -103,46 +117,78 @@ impl Tree {
         &self,
         saver: &Saver,
         view: View,
-        verdict: Verdict,
+        choice: Choice,
         written: Written<'_>,
     ) -> std::result::Result<Saved, Failed> {
-        let verdict = match (verdict, &saver.process, written) {
-            (verdict, Some(process), Written::Whole(_)) => {
-                self.without_backups(verdict, process, view)
-            }
-            (verdict, ..) => verdict,
+        self.save_instead(saver, view, choice, written, None)
+    }
+
+    /// The same for a managed file that was unlinked a moment ago and is made anew.
+    pub(super) fn save_instead(
+        &self,
+        saver: &Saver,
+        view: View,
+        choice: Choice,
+        written: Written<'_>,
+        instead_of: Option<Arc<Version>>,
+    ) -> std::result::Result<Saved, Failed> {
+        let guard = self.guard_of(view, saver);
+        let choice = match (&guard, written) {
+            (Some(guard), Written::Whole(_)) => self.base_by_hash(choice, view, guard),
+            _ => choice,
         };
-        let guard = self.guards.take(view, saver, self.now());
-        let verdict = match (&guard, written) {
-            (Some(guard), Written::Whole(_)) => self.seen_by_hash(verdict, view, guard),
-            _ => verdict,
+        let append = matches!(written, Written::Fragment(_));
+        let basis = if append { Basis::by(Rule::Append) } else { choice.basis };
+        let writer = self.saver_as_writer(saver);
+        let observation = match (append, &choice.version) {
+            // What the process has met itself is from now on that with its own lines.
+            (true, Some(met)) => self.observed.own_of(&writer, met, view),
+            _ => choice.observation,
         };
-        let stale = verdict.stale.is_some();
+        let base = choice.version.clone();
+        let failed = |e: SaveError| Failed { base: base.clone(), append, ..Failed::from(e) };
         let turn = view.doc().file().map(|file| self.files.turn(file));
         let number = view.doc().file().and_then(|file| self.number_before(file));
         let answer = self.docs.save(SaveRequest {
             view,
-            seen: verdict.seen,
+            base: choice.version,
+            basis,
             written,
+            instead_of,
             actor: saver.actor.clone(),
-            stale,
             under_their_lock: saver.under_their_lock,
             expect_sha256: guard.as_ref().map(Guard::hash),
         });
         drop(turn);
         let saved = match (answer, guard) {
             (Err(e), Some(guard)) => {
-                match e {
+                match &e {
                     SaveError::Refused(_) => self.guards.refused(guard, saver),
                     SaveError::Store(_) => self.guards.give_back(guard),
                 }
-                return Err(e.into());
+                return Err(failed(e));
             }
-            (answer, _) => answer?,
+            (answer, _) => answer.map_err(failed)?,
         };
-        if let Some(process) = &saver.process {
-            self.seen.saved(process, view, &saved.believed);
+        if matches!(written, Written::Removed) {
+            // What was there is met still: a file that is made anew starts from it.
+            return Ok(self.report_saved(saver, view, saved, number));
         }
+        if let Some(at) = observation {
+            self.observed.use_up(view.doc(), at);
+        }
+        self.observed.saved(&writer, view, &saved.believed, self.now());
+        Ok(self.report_saved(saver, view, saved, number))
+    }
+
+    /// What follows from a committed save, apart from what its writer has met.
+    fn report_saved(
+        &self,
+        saver: &Saver,
+        view: View,
+        saved: Saved,
+        number: Option<(FileId, u64)>,
+    ) -> Saved {
         self.report.saved(saved.changed);
         if saved.changed {
             if let Some((file, ino)) = number
@@ -150,68 +196,40 @@ impl Tree {
             {
                 self.files.numbers.keep(file, ino);
             }
-            if stale {
-                let rev = saved.version.rev.0;
-                self.report.stale(view, &saver.actor, rev, self.now());
-            }
-            self.rescue.forgive(self.root(), view, &saver.actor);
-            log::info!("{}", told(view, &saver.actor, &saved, stale));
+            self.forgive(view, saver);
+            log::info!("{}", told(view, &saver.actor, &saved));
         }
-        Ok(saved)
+        saved
     }
 
     /// Who knows the hash of the current version knows that version: a writer that has read
     /// nothing through the mount replaces what it expects.
-    fn seen_by_hash(&self, verdict: Verdict, view: View, guard: &Guard) -> Verdict {
-        if verdict.seen.is_some() {
-            return verdict;
+    fn base_by_hash(&self, choice: Choice, view: View, guard: &Guard) -> Choice {
+        if choice.version.is_some() {
+            return choice;
         }
         let current = self.docs.cached(view.doc());
         let known = self.guards.hash_of(view, &current) == guard.hash();
-        if known { Verdict::seen(Some(current)) } else { verdict }
+        if known { Choice::of(Some(current), Rule::Handle) } else { choice }
     }
 
-    /// Reading a document to make a backup of it is not a look: editors copy the file just before
-    /// they save a text from long ago. So when the text is nearer to an older read, and the writer
-    /// has put the newest one into another file as it was, the older one is what it has seen. What
-    /// it has saved itself it knows, wherever else it may have put the same text.
-    fn without_backups(&self, verdict: Verdict, process: &Process, view: View) -> Verdict {
-        let Verdict { seen: Some(seen), stale: Some(older) } = &verdict else { return verdict };
-        let looks = self.seen.own(process.id, view.doc()).unwrap_or_default();
-        if looks.saved().is_some_and(|saved| saved.version.rev >= seen.rev) {
-            return verdict;
-        }
-        let backup = self
-            .sources
-            .written_by(process.id, BACKUPS_TRIED)
-            .into_iter()
-            .any(|node| seen.view(view).is_some_and(|c| self.holds(node, &c)));
-        if backup { Verdict::seen(Some(older.clone())) } else { verdict }
+    /// A good save of the document: the `.refused` files that the same program of the same writer
+    /// caused go.
+    fn forgive(&self, view: View, saver: &Saver) {
+        let writer = self.saver_as_writer(saver);
+        let gone = self.rescue.forgive(self.root(), view, &saver.actor, &|other| {
+            self.observed.are_kin(&writer, other, view.doc())
+        });
+        self.resolved(gone);
     }
 
-    /// Whether a plain file has exactly this content.
-    fn holds(&self, node: Node, content: &Content) -> bool {
-        let us = self.us();
-        let same_size =
-            self.plain.getattr(&us, node, None).is_ok_and(|a| a.0.size == content.len());
-        if !same_size {
-            return false;
+    /// These `.refused` files are gone because their text, or another one, has been saved since.
+    pub(super) fn resolved(&self, names: Vec<String>) {
+        if let Some(name) = names.first()
+            && let Err(e) = self.memory.resolve_refusals(&names)
+        {
+            log::warn!("{name}: that it is resolved could not be recorded: {e}");
         }
-        let Ok(opened) = self.plain.open(&us, node, libc::O_RDONLY) else { return false };
-        let mut at = 0;
-        let mut same = true;
-        while same && at < content.len() {
-            let want = content.read(at, 1 << 16);
-            same = self
-                .plain
-                .read(&us, node, opened.fh, at, want.len() as u32)
-                .is_ok_and(|got| got == want);
-            at += want.len() as u64;
-        }
-        if let Err(e) = self.plain.release(node, opened.fh) {
-            log::debug!("a backup could not be closed: {e}");
-        }
-        same
     }
 
     /// Keeps a refused text beside the document and on record. Answers with the file's name.
@@ -219,13 +237,22 @@ impl Tree {
         &self,
         view: View,
         text: &[u8],
-        refusal: &Refusal,
-        actor: &Actor,
+        failed: &Failed,
+        saver: &Saver,
         again: Option<&str>,
     ) -> Option<String> {
-        let now = self.now();
-        let root = self.root();
-        let kept = match self.rescue.refuse(root, view, text, refusal, actor, now, again) {
+        let (now, actor, refusal) = (self.now(), &saver.actor, &*failed.refusal);
+        let refused = Refused {
+            view,
+            text,
+            refusal,
+            actor,
+            writer: &self.saver_as_writer(saver),
+            base: failed.base.as_ref(),
+            append: failed.append,
+            now,
+        };
+        let kept = match self.rescue.refuse(self.root(), &refused, again) {
             Ok(name) => Some(name),
             Err(e) => {
                 log::error!("{}: a refused save could not be kept: {e}", view.name());
@@ -239,7 +266,15 @@ impl Tree {
             actor.named()
         );
         self.report.refused(view, actor, refusal, kept.as_deref(), now);
-        let recorded = self.memory.record_refusal(now, view, actor, refusal, kept.as_deref());
+        let recorded = self.memory.record_refusal(&KeptRefusal {
+            at: now,
+            view,
+            actor,
+            refusal,
+            kept_as: kept.as_deref(),
+            base: failed.base.as_ref().map(|v| v.rev),
+            append: failed.append,
+        });
         if let Err(e) = recorded {
             log::warn!("{}: a refusal could not be recorded: {e}", view.name());
         }
@@ -282,19 +317,12 @@ impl Tree {
                 Err(Failed::refused(why))
             }
             None => return Ok(()),
-            Some(whole) if marks::is_blank(&whole.bytes) && h.start.is_none() => {
+            Some(whole) if super::is_blank(&whole.bytes) && h.start.is_none() => {
                 Err(Failed::refused(blank()))
             }
             Some(whole) => {
-                let start = whole.began_as();
-                let verdict = match &state.base {
-                    Some(base) => Verdict::seen(Some(match start {
-                        Some(start) => seen::nearer(base, start, h.view(), &whole.bytes),
-                        None => base.clone(),
-                    })),
-                    None => self.seen_by_writer(saver, start, h.view(), &whole.bytes),
-                };
-                self.save(saver, h.view(), verdict, Written::Whole(&whole.bytes))
+                let (choice, instead_of) = self.base_of_handle(h, state, saver, whole);
+                self.save_instead(saver, h.view(), choice, Written::Whole(&whole.bytes), instead_of)
             }
         };
         match answer {
@@ -313,21 +341,32 @@ impl Tree {
         }
     }
 
-    /// What the writer of a text has seen. A text without any line keeps none of what relatives
-    /// have seen; who empties a managed file after one of them has read it means that all the same.
-    fn seen_by_writer(
+    /// What a text that was written through a handle starts from, and the version that a managed file
+    /// takes the place of which was unlinked and made anew.
+    fn base_of_handle(
         &self,
+        h: &DocHandle,
+        state: &State,
         saver: &Saver,
-        start: Option<&Arc<Version>>,
-        view: View,
-        text: &[u8],
-    ) -> Verdict {
-        let process = saver.process.as_ref();
-        let verdict = self.seen.resolve(process, None, start, view, text);
-        if verdict.seen.is_none() && view.doc().file().is_some() && marks::is_blank(text) {
-            return Verdict::seen(self.seen.removed_by(process, view.doc()));
+        whole: &super::handle::Whole,
+    ) -> (Choice, Option<Arc<Version>>) {
+        let (view, start) = (h.view(), whole.began_as());
+        let unlinked = h.unlinked.as_ref().filter(|_| !state.committed);
+        let made = h.start.as_ref().is_some_and(|s| s.made);
+        let gone = || self.docs.cached(view.doc()).view(view).is_none_or(|c| c.is_empty());
+        let replaces = unlinked.filter(|_| made && gone()).map(|a| a.version.clone());
+        if let Some(base) = state.base.as_ref().filter(|_| replaces.is_none()) {
+            let nearer = match start {
+                Some(start) => self.nearer(base, start, view, &whole.bytes),
+                None => base.clone(),
+            };
+            let who = self.saver_as_writer(saver);
+            let observation = self.observed.nearest_of(&who, &nearer, view);
+            return (Choice { observation, ..Choice::of(Some(nearer), Rule::Handle) }, None);
         }
-        verdict
+        let (patched, unlinked) = (start.cloned(), unlinked.cloned());
+        let start = Start { patched, unlinked, ..Start::default() };
+        (self.merge_base(saver, view, &whole.bytes, &start), replaces)
     }
 
     fn commit_fragment(
@@ -349,10 +388,9 @@ impl Tree {
         }
         let rest = state.fragment.split_off(end);
         let fragment = std::mem::replace(&mut state.fragment, rest);
-        let own = saver.process.as_ref().and_then(|p| self.seen.own_newest(p.id, h.view().doc()));
-        let seen = newest(state.base.clone(), own);
-        let verdict = Verdict::seen(seen);
-        match self.save(saver, h.view(), verdict, Written::Fragment(&fragment)) {
+        let met = self.observed.last_met(&self.saver_as_writer(saver), h.view().doc());
+        let choice = Choice::of(newest(state.base.clone(), met), Rule::Append);
+        match self.save(saver, h.view(), choice, Written::Fragment(&fragment)) {
             Ok(saved) => {
                 self.committed(h, state, &saved.believed);
                 if state.fragment.is_empty() {
@@ -372,17 +410,20 @@ impl Tree {
     /// After a commit: the handle's writer has seen what it wrote, and its reads move on.
     fn committed(&self, h: &DocHandle, state: &mut State, believed: &Arc<Version>) {
         state.base = Some(believed.clone());
+        state.committed = true;
         state.at_end = Some(Stamp(i64::MIN));
         if let Some(whole) = &mut state.whole {
             whole.start = None;
         }
         if let Some(name) = state.kept.take() {
-            self.rescue.forgive_file(self.root(), &name);
+            self.resolved(self.rescue.forgive_file(self.root(), &name));
         }
-        if let Some(opener) = &h.opener
-            && self.seen.own_newest(opener.id, h.view().doc()).is_none_or(|v| v.rev < believed.rev)
-        {
-            self.seen.saved(opener, h.view(), believed);
+        if let Some(opener) = &h.opener {
+            let opener = self.observed.who(Some(opener), h.uid);
+            let met = self.observed.own_newest(&opener, h.view().doc());
+            if met.is_none_or(|v| v.rev < believed.rev) {
+                self.observed.saved(&opener, h.view(), believed, self.now());
+            }
         }
     }
 
@@ -402,9 +443,7 @@ impl Tree {
             && again.as_ref().is_some_and(|name| self.rescue.has(self.root(), name, text));
         state.kept = match told {
             true => again,
-            false => {
-                self.keep_refused(h.view(), text, &failed.refusal, &saver.actor, again.as_deref())
-            }
+            false => self.keep_refused(h.view(), text, &failed, saver, again.as_deref()),
         };
         if failed.refusal.reason != Reason::Store {
             state.refused = Some(*failed.refusal);

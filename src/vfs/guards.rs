@@ -11,7 +11,7 @@
 //! The kernel does not say whether an attribute was set on a descriptor or on a path. An
 //! expectation belongs to the asking process and its handle when the process has exactly one
 //! handle on the name that may write; it then stays until that handle's save commits or the handle
-//! is closed. Otherwise it is for the next save by the caller's session within 60 s. Either way it
+//! is closed. Otherwise it is for the next save by the caller or its kin within 60 s. Either way it
 //! is used up by a save that is refused, except by the handle's own: what is written through that
 //! handle afterwards was read before the refusal. A failure of the store uses up nothing.
 
@@ -25,12 +25,13 @@ use sha2::{Digest, Sha256};
 
 use super::commit::Saver;
 use super::layer::{Caller, Error, Fh, Result, XattrFlags};
-use super::processes::ProcId;
 use super::tree::Tree;
 use crate::documents::Version;
+use crate::fs::observed::Who;
 use crate::model::{Stamp, View};
+use crate::process::ProcId;
 
-/// How long an expectation waits for the session's next save, in nanoseconds.
+/// How long an expectation waits for the next save of its setter's kin, in nanoseconds.
 pub const PATIENCE: i64 = 60_000_000_000;
 
 /// Names whose hash is remembered.
@@ -44,13 +45,16 @@ const EXPECT: &[u8] = b"user.instancefs.expect-sha256";
 pub type Hash = [u8; 32];
 
 /// Whose next save is guarded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
     /// The handle's, and any other by its process.
     Handle(Fh, ProcId),
-    /// The session's. Never 0.
-    Session(u32),
+    /// That of this writer or its kin.
+    Kin(Who),
 }
+
+/// Whether a saver is the same writer as whoever has set an expectation.
+type IsKin<'k> = dyn Fn(&Who) -> bool + 'k;
 
 /// An expectation that waits for its save.
 #[derive(Debug, Clone)]
@@ -68,7 +72,7 @@ impl Guard {
     }
 
     fn is_over(&self, now: Stamp) -> bool {
-        matches!(self.owner, Owner::Session(_)) && now.0 - self.set.0 > PATIENCE
+        matches!(self.owner, Owner::Kin(_)) && now.0 - self.set.0 > PATIENCE
     }
 
     /// A clock that was set back makes no expectation last longer than from now on.
@@ -76,12 +80,12 @@ impl Guard {
         self.set = self.set.min(now);
     }
 
-    fn is_of(&self, saver: &Saver) -> bool {
-        match self.owner {
+    fn is_of(&self, saver: &Saver, is_kin: &IsKin<'_>) -> bool {
+        match &self.owner {
             Owner::Handle(fh, id) => {
-                saver.handle == Some(fh) || saver.process.as_ref().is_some_and(|p| p.id == id)
+                saver.handle == Some(*fh) || saver.process.as_ref().is_some_and(|p| p.id == *id)
             }
-            Owner::Session(sid) => saver.session == sid || saver.actor.session == sid,
+            Owner::Kin(setter) => is_kin(setter),
         }
     }
 }
@@ -94,23 +98,26 @@ pub struct Guards {
 }
 
 impl Guards {
-    /// Takes the expectation that this save has to meet: the handle's before the session's.
-    pub(super) fn take(&self, view: View, saver: &Saver, now: Stamp) -> Option<Guard> {
+    /// Takes the expectation that this save has to meet: the handle's before the kin's.
+    fn take(&self, view: View, saver: &Saver, now: Stamp, is_kin: &IsKin<'_>) -> Option<Guard> {
+        if self.waiting.lock().is_empty() {
+            return None;
+        }
         let mut waiting = self.waiting.lock();
         waiting.iter_mut().for_each(|g| g.keep_up(now));
         waiting.retain(|g| !g.is_over(now));
-        let fits = |g: &&(usize, &Guard)| g.1.view == view && g.1.is_of(saver);
+        let fits = |g: &&(usize, &Guard)| g.1.view == view && g.1.is_of(saver, is_kin);
         let all: Vec<_> = waiting.iter().enumerate().collect();
         let (at, _) =
-            all.iter().filter(fits).min_by_key(|(_, g)| matches!(g.owner, Owner::Session(_)))?;
+            all.iter().filter(fits).min_by_key(|(_, g)| matches!(g.owner, Owner::Kin(_)))?;
         let at = *at;
         Some(waiting.swap_remove(at))
     }
 
     /// Whether this save would have to meet one.
-    pub(super) fn waits(&self, view: View, saver: &Saver, now: Stamp) -> bool {
+    fn waits(&self, view: View, saver: &Saver, now: Stamp, is_kin: &IsKin<'_>) -> bool {
         let waiting = self.waiting.lock();
-        waiting.iter().any(|g| g.view == view && !g.is_over(now) && g.is_of(saver))
+        waiting.iter().any(|g| g.view == view && !g.is_over(now) && g.is_of(saver, is_kin))
     }
 
     /// The save that took it was refused: it stays if it is of the handle that the save came
@@ -125,7 +132,7 @@ impl Guards {
     pub(super) fn give_back(&self, guard: Guard) {
         let mut waiting = self.waiting.lock();
         // One that was set meanwhile counts.
-        if !waiting.iter().any(|g| (g.view, g.owner) == (guard.view, guard.owner)) {
+        if !waiting.iter().any(|g| (g.view, &g.owner) == (guard.view, &guard.owner)) {
             waiting.push(guard);
         }
     }
@@ -171,7 +178,9 @@ impl Tree {
                 let (owners, now) = (self.owners(who, view), self.now());
                 let waiting = self.guards.waiting.lock();
                 let find = |owner: &Owner| {
-                    let of = |g: &&Guard| (g.view, g.owner) == (view, *owner) && !g.is_over(now);
+                    let of = |g: &&Guard| {
+                        g.view == view && !g.is_over(now) && self.speaks_for(owner, &g.owner, view)
+                    };
                     waiting.iter().find(of).map(|g| hex(&g.hash))
                 };
                 owners.iter().find_map(find).ok_or(Error::NoAttribute)
@@ -206,12 +215,13 @@ impl Tree {
         }
         let hash = unhex(value).ok_or(Error::Invalid)?;
         // Nobody's save could be told to be the one that is meant.
-        let owner = *self.owners(who, view).first().ok_or(Error::NotSupported)?;
+        let owner = self.owners(who, view).into_iter().next().ok_or(Error::NotSupported)?;
         let set = self.now();
         let mut waiting = self.guards.waiting.lock();
         waiting.iter_mut().for_each(|g| g.keep_up(set));
         waiting.retain(|g| !g.is_over(set));
-        let before = waiting.iter().position(|g| (g.view, g.owner) == (view, owner));
+        let before =
+            waiting.iter().position(|g| g.view == view && self.speaks_for(&owner, &g.owner, view));
         match (before, flags) {
             (Some(_), XattrFlags::Create) => return Err(Error::Exists),
             (None, XattrFlags::Replace) => return Err(Error::NoAttribute),
@@ -231,7 +241,9 @@ impl Tree {
                 let owners = self.owners(who, view);
                 let mut waiting = self.guards.waiting.lock();
                 let of = |owner: &Owner| {
-                    waiting.iter().position(|g| (g.view, g.owner) == (view, *owner))
+                    waiting
+                        .iter()
+                        .position(|g| g.view == view && self.speaks_for(owner, &g.owner, view))
                 };
                 let at = owners.iter().find_map(of).ok_or(Error::NoAttribute)?;
                 waiting.swap_remove(at);
@@ -261,10 +273,35 @@ impl Tree {
         {
             owners.push(Owner::Handle(only.fh, process.id));
         }
-        if process.session != 0 {
-            owners.push(Owner::Session(process.session));
-        }
+        owners.push(Owner::Kin(self.who(who, Some(&process))));
         owners
+    }
+
+    /// Whether whoever is `asking` may speak for an expectation.
+    fn speaks_for(&self, asking: &Owner, owner: &Owner, view: View) -> bool {
+        match (asking, owner) {
+            (Owner::Kin(asking), Owner::Kin(setter)) => {
+                self.observed.are_kin(asking, setter, view.doc())
+            }
+            (a, b) => a == b,
+        }
+    }
+
+    /// Takes the expectation that a save has to meet.
+    pub(super) fn guard_of(&self, view: View, saver: &Saver) -> Option<Guard> {
+        self.guards.take(view, saver, self.now(), &|setter| self.is_of(saver, setter, view))
+    }
+
+    /// Whether a save would have to meet one.
+    pub(super) fn is_guarded(&self, view: View, saver: &Saver) -> bool {
+        self.guards.waits(view, saver, self.now(), &|setter| self.is_of(saver, setter, view))
+    }
+
+    /// Whether the saver, or whoever makes the committing call for it, is kin of `setter`.
+    fn is_of(&self, saver: &Saver, setter: &Who, view: View) -> bool {
+        let writer = self.saver_as_writer(saver);
+        let kin = |who: &Who| self.observed.are_kin(who, setter, view.doc());
+        kin(&saver.asking) || kin(&writer)
     }
 }
 

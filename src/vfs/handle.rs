@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::budget::{Held, reserve};
+use super::hidden::Absence;
 use super::layer::{Attr, Error, Fh, Node, Result};
-use super::processes::{ProcId, Process};
 use crate::documents::{Content, Version};
 use crate::model::{Reason, Refusal, Rev, Stamp, View};
+use crate::process::{ProcId, Process};
 
 /// What a handle was opened for.
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,6 +78,8 @@ pub struct DocHandle {
     pub opened_at: Rev,
     /// The name did not exist for the opener; it is there for the opener until release.
     pub created: bool,
+    /// It did not because the opener or its kin had unlinked it.
+    pub unlinked: Option<Absence>,
     /// The version whose size the opener was told since the open.
     pub told: Mutex<Option<Arc<Version>>>,
     /// The processes that wrote since the last commit.
@@ -121,10 +124,14 @@ pub struct State {
     /// The version last read through the handle, or what its last save left its writer
     /// believing (section 4, rule 1).
     pub base: Option<Arc<Version>>,
+    /// A save of this handle has been committed.
+    pub committed: bool,
     /// What reads return.
     pub reading: Option<(Arc<Version>, Content)>,
     /// When a read returned end of file: the next one moves on.
     pub at_end: Option<Stamp>,
+    /// The version that was last recorded as read, and by which process.
+    pub met: Option<(Option<ProcId>, Arc<Version>)>,
     /// Thread that read last.
     pub reader: u32,
     /// Thread that wrote last, and its process.

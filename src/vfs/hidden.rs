@@ -1,20 +1,30 @@
-//! Names that were unlinked or renamed away: free for the remover's session, unchanged for
-//! everybody else (semantics section 6).
+//! Names that were unlinked or renamed away: free for the remover and its kin, unchanged for everybody
+//! else (SEMANTICS, section 6). What was there then is what a file that is made anew takes the place
+//! of (section 4).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::processes::{ProcId, Process};
+use crate::documents::Version;
+use crate::fs::observed::Who;
 use crate::model::{Stamp, View};
 
 /// How long a name stays free, in nanoseconds.
 pub const FREE_FOR: i64 = 5_000_000_000;
+/// Names that are free for somebody at once; the oldest one comes back first.
+const MOST: usize = 1024;
 
-struct Absence {
-    view: View,
-    remover: ProcId,
-    session: u32,
+/// A name that is free for somebody.
+#[derive(Debug, Clone)]
+pub struct Absence {
+    /// The name.
+    pub view: View,
+    /// Who has removed it.
+    pub remover: Who,
+    /// What it showed then.
+    pub version: Arc<Version>,
     until: Stamp,
 }
 
@@ -31,34 +41,48 @@ impl Absences {
         self.count.load(Ordering::Acquire) == 0
     }
 
-    /// Frees the name for the remover and its session. Nobody known, nobody to free it for.
-    pub fn hide(&self, view: View, remover: Option<&Process>, now: Stamp) {
-        let Some(remover) = remover else { return };
-        self.reveal(view, Some(remover), now);
+    /// Frees the name for the remover and its kin. Nobody known, nobody to free it for.
+    pub fn hide(&self, view: View, remover: &Who, version: &Arc<Version>, now: Stamp) {
+        if remover.process.is_none() {
+            return;
+        }
+        self.reveal(view, now, |other| other == remover);
         let mut list = self.list.lock();
+        if list.len() >= MOST {
+            list.remove(0);
+        }
         list.push(Absence {
             view,
-            remover: remover.id,
-            session: remover.session,
+            remover: remover.clone(),
+            version: version.clone(),
             until: Stamp(now.0.saturating_add(FREE_FOR)),
         });
         self.count.store(list.len(), Ordering::Release);
     }
 
-    /// The name is there again for this process and its session.
-    pub fn reveal(&self, view: View, who: Option<&Process>, now: Stamp) {
+    /// The name is there again for those whose remover `is_kin`.
+    pub fn reveal(&self, view: View, now: Stamp, is_kin: impl Fn(&Who) -> bool) {
         if self.none() {
             return;
         }
+        let all = self.list.lock().clone();
+        let kept: Vec<Absence> = all
+            .into_iter()
+            .filter(|a| a.lasts(now) && !(a.view == view && is_kin(&a.remover)))
+            .collect();
         let mut list = self.list.lock();
-        list.retain(|a| a.lasts(now) && !(a.view == view && who.is_some_and(|p| a.covers(p))));
+        *list = kept;
         self.count.store(list.len(), Ordering::Release);
     }
 
-    /// Whether the name is free for this process.
-    pub fn hides(&self, view: View, who: Option<&Process>, now: Stamp) -> bool {
-        let Some(who) = who else { return false };
-        self.list.lock().iter().any(|a| a.view == view && a.lasts(now) && a.covers(who))
+    /// The newest removal of the name by somebody who `is_kin`.
+    pub fn of(&self, view: View, now: Stamp, is_kin: impl Fn(&Who) -> bool) -> Option<Absence> {
+        if self.none() {
+            return None;
+        }
+        let of_name = |a: &&Absence| a.view == view && a.lasts(now);
+        let all: Vec<Absence> = self.list.lock().iter().filter(of_name).cloned().collect();
+        all.into_iter().rev().find(|a| is_kin(&a.remover))
     }
 
     /// Forgets what has run out.
@@ -75,9 +99,5 @@ impl Absence {
     /// Never longer than [`FREE_FOR`], also when the clock was set back.
     fn lasts(&self, now: Stamp) -> bool {
         (1..=FREE_FOR).contains(&self.until.0.saturating_sub(now.0))
-    }
-
-    fn covers(&self, who: &Process) -> bool {
-        self.remover == who.id || (self.session != 0 && self.session == who.session)
     }
 }

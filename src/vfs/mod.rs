@@ -5,7 +5,7 @@
 //!
 //! * `reading`, `asked`, `writing`, `handle`: open documents (R1, section 5);
 //! * `commit`: what a save is compared with, and what follows (R2 to R7);
-//! * `seen`, `marks`, `recall`, `recalled`, `relatives`, `processes`: who has seen which version (section 4);
+//! * `observing`: what a save starts from ([`crate::fs::observed`], section 4);
 //! * `renaming`, `hidden`, `adopted`, `sources`, `plain_side`: names (section 6);
 //! * `managed`: documents that are files of the store;
 //! * `owned`: files that belong to processes (markers and leases);
@@ -23,30 +23,23 @@ mod commit;
 mod guards;
 mod handle;
 mod hidden;
-mod known;
 pub mod layer;
 mod listing;
 mod managed;
-mod marks;
-pub mod mountinfo;
 mod news;
+mod observing;
 mod own_dir;
 pub mod owned;
 mod past;
 pub mod plain;
 mod plain_side;
 pub mod ports;
-pub mod processes;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;
 mod reading;
-mod recall;
-mod recalled;
-mod relatives;
 mod renaming;
 pub mod report;
 pub mod rescue;
-pub mod seen;
 mod serve;
 mod sizes;
 mod sources;
@@ -61,3 +54,8 @@ pub use layer::{
     Renaming, Result, SetAttr, SetTime, StatFs, XattrFlags,
 };
 pub use tree::{Options, Parts, Tree};
+
+/// Nothing but white space, perhaps behind a byte order mark.
+fn is_blank(text: &[u8]) -> bool {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).iter().all(u8::is_ascii_whitespace)
+}

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::layer::{Attr, Caller, DirEntry, Entry, Error, Fh, FileType, Node, Opened, Result};
 use super::past::{self, Past};
-use super::processes::ProcId;
 use super::tables;
 use super::tree::{ROOT, Tree};
 use crate::model::Stamp;
+use crate::process::ProcId;
 
 /// `.instancefs`.
 pub const DIR: Node = 64;

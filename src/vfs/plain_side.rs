@@ -13,12 +13,12 @@ type Spot = (Node, Fh, u64);
 impl Tree {
     /// A plain file is about to be written by the caller.
     pub(super) fn plain_written(&self, who: &Caller, node: Node) {
-        if self.seen.is_empty() && self.sources.copy_of(node).is_none() {
+        if self.observed.is_empty() && self.sources.copy_of(node).is_none() {
             return;
         }
         let known = self.sources.last_writer_was(node, who.tid);
         let writer = if known { None } else { self.process(who) };
-        self.sources.written(node, who.tid, writer, &self.seen);
+        self.sources.written(node, who.tid, writer, self.observed.generation());
     }
 
     pub(super) fn plain_opened(&self, who: &Caller, node: Node, flags: i32) {
@@ -62,7 +62,7 @@ impl Tree {
             let source = self.sources.get(node).unwrap_or_default();
             let opener = || self.procs.of_thread(source.opener);
             let writer = if source.writer.is_none() { opener() } else { None };
-            self.sources.written(node, source.opener, writer, &self.seen);
+            self.sources.written(node, source.opener, writer, self.observed.generation());
         }
     }
 
@@ -70,9 +70,9 @@ impl Tree {
     pub(super) fn plain_read(&self, who: &Caller, node: Node, offset: u64) {
         if offset == 0
             && let Some((view, version)) = self.sources.copy_of(node)
-            && let Some(process) = self.process(who)
         {
-            self.seen.looked(&process, view, &version);
+            let process = self.process(who);
+            self.observed.read(&self.who(who, process.as_ref()), view, &version, self.now());
         }
     }
 

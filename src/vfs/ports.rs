@@ -10,7 +10,8 @@ use super::layer::{Attr, Fh, Layer, Node, Result};
 use super::owned::FileId;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Content, Version};
-use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
+use crate::fs::observed::{Changes, Stored};
+use crate::model::{DocId, Rev, Stamp, View};
 use crate::store::StoreError;
 
 /// The current versions of the documents and where a save commits.
@@ -161,20 +162,7 @@ pub struct KeptName {
     pub mtime: Option<(Stamp, Rev)>,
 }
 
-/// What the store keeps of one process's look at one document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptLook {
-    /// The name that was read or saved.
-    pub view: View,
-    /// Opaque here: process, parents, session, read or saved.
-    pub identity: Vec<u8>,
-    /// The revision.
-    pub rev: Rev,
-    /// The writer's own text where it differs from that of the revision.
-    pub text: Option<Vec<u8>>,
-    /// When.
-    pub at: Stamp,
-}
+pub use crate::store::KeptRefusal;
 
 /// What outlives the daemon.
 pub trait Memory: Send + Sync {
@@ -184,27 +172,14 @@ pub trait Memory: Send + Sync {
     fn keep_name(&self, name: &KeptName) -> std::result::Result<(), StoreError>;
     /// Takes a name off the record.
     fn forget_name(&self, view: View) -> std::result::Result<(), StoreError>;
-    /// The looks of this boot, the oldest first, without their texts.
-    fn looks(&self) -> std::result::Result<Vec<KeptLook>, StoreError>;
+    /// The observations of this boot, the oldest first, without their texts.
+    fn observations(&self) -> std::result::Result<Vec<Stored>, StoreError>;
     /// One of them with its text.
-    fn look(
-        &self,
-        doc: DocId,
-        identity: &[u8],
-    ) -> std::result::Result<Option<KeptLook>, StoreError>;
-    /// Puts looks on record, and forgets those of `gone`.
-    fn keep_looks(
-        &self,
-        rows: &[KeptLook],
-        gone: &[(DocId, Vec<u8>)],
-    ) -> std::result::Result<(), StoreError>;
-    /// Puts a refusal on record; `kept_as`: the file beside the document with the text.
-    fn record_refusal(
-        &self,
-        at: Stamp,
-        view: View,
-        actor: &Actor,
-        refusal: &Refusal,
-        kept_as: Option<&str>,
-    ) -> std::result::Result<(), StoreError>;
+    fn observation(&self, doc: DocId, at: u64) -> std::result::Result<Option<Stored>, StoreError>;
+    /// Puts changes of them on record.
+    fn keep_observations(&self, changes: &Changes) -> std::result::Result<(), StoreError>;
+    /// Puts a refusal on record.
+    fn record_refusal(&self, refusal: &KeptRefusal<'_>) -> std::result::Result<(), StoreError>;
+    /// The texts in these files need nobody's attention any more.
+    fn resolve_refusals(&self, kept_as: &[String]) -> std::result::Result<(), StoreError>;
 }

@@ -2,7 +2,8 @@
 
 use std::os::fd::AsFd;
 
-use super::rescue::{Rescue, refused_text};
+use super::rescue::{Refused, Rescue, refused_text, top_of};
+use crate::fs::observed::Who;
 use crate::model::{Actor, FileId, Reason, Refusal, Stamp, Via, View};
 use crate::properties::parts;
 
@@ -32,10 +33,21 @@ pub fn refused(input: &[u8]) {
     let place = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
     let root = std::fs::File::open(place.path()).unwrap_or_else(|e| panic!("{e}"));
     let rescue = Rescue::default();
+    let writer = Who { process: None, ancestors: [].into(), uid: 0 };
     let mut names = Vec::new();
     for text in text {
         let now = Stamp(1_800_000_000_000_000_000);
-        let kept = rescue.refuse(root.as_fd(), view, text, &refusal, &actor, now, None);
+        let refused = Refused {
+            view,
+            text,
+            refusal: &refusal,
+            actor: &actor,
+            writer: &writer,
+            base: None,
+            append: text.len() % 2 == 1,
+            now,
+        };
+        let kept = rescue.refuse(root.as_fd(), &refused, None);
         let kept = kept.unwrap_or_else(|e| panic!("{e}: {:?}", view.name()));
         assert!(kept.rsplit('/').next().is_some_and(|n| n.len() <= 255 && n.contains(".refused")));
         let content = std::fs::read(place.path().join(&kept)).unwrap_or_else(|e| panic!("{e}"));
@@ -43,7 +55,8 @@ pub fn refused(input: &[u8]) {
         assert!(lines >= 4 && back == *text, "{:?}", String::from_utf8_lossy(&content));
         assert!(rescue.has(root.as_fd(), &kept, text));
         // The same text again is not kept twice.
-        let again = rescue.refuse(root.as_fd(), view, text, &refusal, &actor, now, None);
+        assert_eq!(top_of(&content).append, refused.append);
+        let again = rescue.refuse(root.as_fd(), &refused, None);
         assert!(again.is_ok_and(|name| name == kept));
         names.push(kept);
     }
@@ -53,7 +66,7 @@ pub fn refused(input: &[u8]) {
         let path = place.path().join(name);
         std::fs::write(&path, b"touched").unwrap_or_else(|e| panic!("{e}"));
     }
-    rescue.forgive(root.as_fd(), view, &actor);
+    rescue.forgive(root.as_fd(), view, &actor, &|other| *other == writer);
     for name in names {
         assert_eq!(place.path().join(&name).exists(), touched.as_ref() == Some(&name), "{name:?}");
     }

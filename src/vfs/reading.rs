@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::budget::Held;
 use super::handle::{DocHandle, Mode, State};
 use super::layer::{Attr, Caller, Error, Opened, Result};
-use super::processes::Process;
 use super::tree::Tree;
 use crate::documents::{Content, Version};
 use crate::model::{Stamp, View};
+use crate::process::Process;
 use parking_lot::{Mutex, MutexGuard};
 
 /// Reads after end of file within this time (ns) belong to the look that ended there.
@@ -48,8 +48,11 @@ impl Tree {
             // Whoever makes a file knows that there is nothing in it.
             state.base = Some(start.version.clone());
         }
+        let mut unlinked = None;
         if created {
-            self.absences.reveal(view, opener.as_ref(), now);
+            let writer = self.who(who, opener.as_ref());
+            unlinked = self.unlinked_by(&writer, view);
+            self.absences.reveal(view, now, |a| self.observed.are_kin(&writer, a, view.doc()));
         }
         let fh = self.new_fh();
         let handle = DocHandle {
@@ -62,6 +65,7 @@ impl Tree {
             opened: now,
             opened_at: self.docs.cached(view.doc()).rev,
             created: created && start.is_none(),
+            unlinked,
             start,
             told: Default::default(),
             writers: Default::default(),
@@ -139,10 +143,14 @@ impl Tree {
             return Ok(slice(text, offset, size));
         }
         state.reader = who.tid;
-        if let (Some(process), Some((version, _))) = (&process, &state.reading) {
-            self.seen.looked(process, h.view(), version);
-        }
+        let reader = process.as_ref().map(|p| p.id);
         let version = state.reading.as_ref().map(|(version, _)| version.clone());
+        if let Some(version) = &version
+            && !state.met.as_ref().is_some_and(|(by, v)| *by == reader && Arc::ptr_eq(v, version))
+        {
+            state.met = Some((reader, version.clone()));
+            self.observed.read(&self.who(who, process.as_ref()), h.view(), version, self.now());
+        }
         let bytes = serve(h, &mut state, offset, size, self.now());
         drop(state);
         if let (Some(process), Some(version)) = (process, version)

@@ -9,17 +9,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::adopted::{errno, read_all};
 use super::commit::{Failed, Saver};
 use super::handle::blank;
+use super::hidden::Absence;
 use super::layer::{Attr, Caller, Error, Fh, FileType, Node, Renaming, Result};
 use super::managed::Fits;
-use super::marks;
-use super::processes::Process;
-use super::seen::{Looks, Verdict};
+use super::observing::Start;
 use super::sources::Source;
 use super::tree::{OWN_DIR, Place, ROOT, Tree};
 use super::writing::source_too_big;
+use crate::documents::entries;
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
-use crate::model::View;
+use crate::fs::observed::{Choice, Who};
+use crate::model::{Basis, Rule, View};
+use crate::process::Process;
 
 /// A place in a directory.
 #[derive(Clone, Copy)]
@@ -44,8 +46,19 @@ impl Tree {
         if !self.shows(view, &version, who) {
             return Err(Error::NotFound);
         }
-        self.absences.hide(view, self.process(who).as_ref(), self.now());
+        self.hide(who, view, &version);
         Ok(())
+    }
+
+    /// The name is free for the caller and its kin from now on; `version` is what it showed.
+    pub(super) fn hide(&self, who: &Caller, view: View, version: &Arc<Version>) {
+        let remover = self.who(who, self.process(who).as_ref());
+        self.absences.hide(view, &remover, version, self.now());
+    }
+
+    /// The name is there again for this writer and its kin.
+    fn reveal(&self, view: View, writer: &Who) {
+        self.absences.reveal(view, self.now(), |a| self.observed.are_kin(writer, a, view.doc()));
     }
 
     pub(super) fn rename_any(
@@ -103,7 +116,7 @@ impl Tree {
             return Err(Error::NotFound);
         }
         self.copy_out(who, view, &version, to, how)?;
-        self.absences.hide(view, self.process(who).as_ref(), self.now());
+        self.hide(who, view, &version);
         Ok(())
     }
 
@@ -195,7 +208,7 @@ impl Tree {
         }
         let writer = saver.process.as_ref();
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
-        self.absences.reveal(view, renamer.as_ref(), self.now());
+        self.reveal(view, &self.who(who, renamer.as_ref()));
         Ok(())
     }
 
@@ -213,13 +226,14 @@ impl Tree {
         let file = self.plain.real_file(from.parent, from.name)?;
         let text = read_all(&file, self.options.size_limit).map_err(|e| Error::Os(errno(&e)))?;
         let Some(text) = text else { return Err(Error::ReadOnly) };
-        let seen = Some(self.docs.current(view.doc())?);
+        let base = Some(self.docs.current(view.doc())?);
         let request = SaveRequest {
             view,
-            seen,
+            base,
+            basis: Basis::by(Rule::Handle),
             written: Written::Whole(&text),
+            instead_of: None,
             actor: saver.actor,
-            stale: false,
             under_their_lock: false,
             expect_sha256: None,
         };
@@ -272,7 +286,7 @@ impl Tree {
         match writer.filter(|w| !same(w)) {
             Some(writer) => {
                 let mut saver = self.saver(Some(&writer), who.uid, view);
-                saver.session = renamer.map_or(0, |r| r.session);
+                saver.asking = self.who(who, renamer);
                 if !saver.under_their_lock
                     && let Some(renamer) = renamer
                 {
@@ -302,7 +316,7 @@ impl Tree {
             None => {
                 let failed = source_too_big(limit);
                 // The text stays where it is: under the source's own name.
-                self.keep_refused(view, b"", &failed.refusal, &saver.actor, None);
+                self.keep_refused(view, b"", &failed, saver, None);
                 Err(failed.error)
             }
         }
@@ -320,13 +334,14 @@ impl Tree {
     ) -> Result<Option<Arc<Version>>> {
         let believe = |version: &Arc<Version>| {
             for process in [renamer, saver.process.as_ref()].into_iter().flatten() {
-                self.seen.saved(process, view, version);
+                let writer = self.observed.who(Some(process), saver.actor.uid);
+                self.observed.saved(&writer, view, version, self.now());
             }
             Ok(Some(version.clone()))
         };
         // What brings back the current text, or a text that was renamed away, is no change. But two
         // writers that expect the same version may have made the same of it: only one can be first.
-        let guarded = self.guards.waits(view, saver, self.now());
+        let guarded = self.is_guarded(view, saver);
         if !guarded && current.view(view).is_some_and(|c| c.equals(&file.text)) {
             return believe(current);
         }
@@ -338,70 +353,83 @@ impl Tree {
         {
             return believe(version);
         }
-        let answer = if marks::is_blank(&file.text) && view.doc().file().is_none() {
+        let answer = if super::is_blank(&file.text) && view.doc().file().is_none() {
             if !file.open.is_empty() {
                 return Ok(None);
             }
             Err(Failed::refused(blank()))
         } else {
-            let verdict = match (view, current.view(view)) {
-                // Nothing is there: whoever puts something there knows that.
-                (View::File(_), None) => Verdict::seen(Some(current.clone())),
-                _ => self.seen_by_incoming(view, file, saver, renamer),
+            let (managed, gone) = (view.doc().file().is_some(), current.view(view).is_none());
+            // A managed file that somebody else has made meanwhile is another one.
+            let unlinked = self.unlinked_by(&saver.asking, view).filter(|_| !managed || gone);
+            let instead_of = unlinked.as_ref().filter(|_| managed).map(|a| a.version.clone());
+            let choice = match (managed && gone, &unlinked) {
+                // Nothing is there: whoever puts something there knows that, unless it was there a
+                // moment ago.
+                (true, None) => Choice::of(Some(current.clone()), Rule::Handle),
+                _ => self.base_of_incoming(view, file, saver, renamer, unlinked),
             };
-            self.save(saver, view, verdict, Written::Whole(&file.text))
+            self.save_instead(saver, view, choice, Written::Whole(&file.text), instead_of)
         };
         match answer {
             Ok(saved) => {
                 if let Some(renamer) = renamer {
-                    self.seen.saved(renamer, view, &saved.believed);
+                    let writer = self.observed.who(Some(renamer), saver.actor.uid);
+                    if writer.process != self.saver_as_writer(saver).process {
+                        self.observed.saved(&writer, view, &saved.believed, self.now());
+                    }
                 }
                 Ok(Some(saved.believed))
             }
             Err(failed) => {
-                self.keep_refused(view, &file.text, &failed.refusal, &saver.actor, None);
+                self.keep_refused(view, &file.text, &failed, saver, None);
                 Err(failed.error)
             }
         }
     }
 
-    /// What the writer of the file had seen when it wrote it, else what the renamer has seen.
-    fn seen_by_incoming(
+    /// What the writer of the file had met when it wrote it, else what the renamer has met.
+    fn base_of_incoming(
         &self,
         view: View,
         file: &Incoming,
         saver: &Saver,
         renamer: Option<&Process>,
-    ) -> Verdict {
+        unlinked: Option<Absence>,
+    ) -> Choice {
         if let Some(source) = &file.source {
             if let Some((_, version)) = &source.copy {
-                return Verdict::seen(Some(version.clone()));
+                return Choice::of(Some(version.clone()), Rule::Handle);
             }
-            if let Some(writer) = &source.writer {
-                let looks = match view {
-                    View::File(_) => self.seen.own_at(writer.id, view.doc(), source.generation),
-                    _ => source.looks.get(&view.doc()).cloned().unwrap_or_default(),
-                };
-                let verdict =
-                    self.seen.resolve(saver.process.as_ref(), Some(looks), None, view, &file.text);
-                if verdict.seen.is_some() {
-                    return verdict;
+            if source.writer.is_some() {
+                let until = Some(source.generation);
+                let start = Start { until, kin_only: true, ..Start::default() };
+                let choice = self.merge_base(saver, view, &file.text, &start);
+                if choice.version.is_some() {
+                    return choice;
                 }
             }
         }
-        let verdict = self.seen.resolve(renamer, None::<Looks>, None, view, &file.text);
+        let renaming = match renamer {
+            Some(renamer) => self.saver(Some(renamer), saver.actor.uid, view),
+            None => self.saver(None, saver.actor.uid, view),
+        };
+        let start = Start { unlinked, ..Start::default() };
+        let choice = self.merge_base(&renaming, view, &file.text, &start);
         let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
         // Of a document everything is kept that such a writer does not name; of a text it would be
         // there twice.
-        if verdict.seen.is_none()
+        if choice.version.is_none()
             && view.doc().file().is_some()
             && let Some((of, version)) = began_as
             && *of == view
-            && marks::Marks::of(view.doc(), &file.text).keep_any(version, view)
+            && entries::Written::new(&file.text, self.syntax(view))
+                .compared(version, view, None)
+                .keeps_any()
         {
-            return Verdict::seen(Some(version.clone()));
+            return Choice::of(Some(version.clone()), Rule::Handle);
         }
-        verdict
+        choice
     }
 
     /// `RENAME_EXCHANGE`: saves the other file's content and leaves the old version under the
@@ -444,14 +472,15 @@ impl Tree {
         let renamer = self.process(who);
         let saver = self.saver(renamer.as_ref(), who.uid, to);
         let text = source.view(from).map(|c| c.to_vec()).unwrap_or_default();
-        let verdict = self.seen.resolve(renamer.as_ref(), None, None, to, &text);
-        if let Err(failed) = self.save(&saver, to, verdict, Written::Whole(&text)) {
-            self.keep_refused(to, &text, &failed.refusal, &saver.actor, None);
+        let unlinked = self.unlinked_by(&saver.asking, to);
+        let start = Start { unlinked, ..Start::default() };
+        let choice = self.merge_base(&saver, to, &text, &start);
+        if let Err(failed) = self.save(&saver, to, choice, Written::Whole(&text)) {
+            self.keep_refused(to, &text, &failed, &saver, None);
             return Err(failed.error);
         }
-        let now = self.now();
-        self.absences.reveal(to, renamer.as_ref(), now);
-        self.absences.hide(from, renamer.as_ref(), now);
+        self.reveal(to, &self.who(who, renamer.as_ref()));
+        self.hide(who, from, &source);
         Ok(())
     }
 

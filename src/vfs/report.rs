@@ -1,4 +1,4 @@
-//! What the tree can tell about itself: counters, last refusals, stale saves, open handles.
+//! What the tree can tell about itself: counters, last refusals, open handles.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,21 +28,6 @@ pub struct RefusalEvent {
     pub message: String,
     /// The file with the text, when it could be kept.
     pub kept_as: Option<String>,
-}
-
-/// A save that was nearer to an older version than to the newest one that its writer had read.
-#[derive(Debug, Clone, Serialize)]
-pub struct StaleEvent {
-    /// The name that was saved.
-    pub name: &'static str,
-    /// When, local time.
-    pub at: String,
-    /// Program.
-    pub program: String,
-    /// Its pid.
-    pub pid: u32,
-    /// The revision that it made.
-    pub rev: u64,
 }
 
 /// An open document.
@@ -75,8 +60,6 @@ pub struct Status {
     pub unsaved: u64,
     /// The latest refusals, oldest first.
     pub refusals: Vec<RefusalEvent>,
-    /// The latest stale saves, oldest first.
-    pub stale: Vec<StaleEvent>,
 }
 
 /// Counts and remembers.
@@ -87,7 +70,6 @@ pub struct Report {
     refused: AtomicU64,
     unsaved: AtomicU64,
     refusals: Mutex<VecDeque<RefusalEvent>>,
-    stale: Mutex<VecDeque<StaleEvent>>,
 }
 
 fn push<T>(queue: &Mutex<VecDeque<T>>, event: T) {
@@ -134,12 +116,6 @@ impl Report {
         );
     }
 
-    /// A stale save was committed.
-    pub fn stale(&self, view: View, actor: &Actor, rev: u64, at: Stamp) {
-        let (program, pid) = (actor.program.clone(), actor.pid);
-        push(&self.stale, StaleEvent { name: view.name(), at: at.iso(), program, pid, rev });
-    }
-
     /// Everything, with the handles that the caller knows of.
     pub fn status(&self, handles: Vec<HandleInfo>) -> Status {
         Status {
@@ -149,7 +125,6 @@ impl Report {
             refused: self.refused.load(Ordering::Relaxed),
             unsaved: self.unsaved.load(Ordering::Relaxed),
             refusals: self.refusals.lock().iter().cloned().collect(),
-            stale: self.stale.lock().iter().cloned().collect(),
         }
     }
 }

@@ -2,11 +2,14 @@
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
 
-use crate::model::{Actor, Refusal, Stamp, View};
+use crate::documents::Version;
+use crate::fs::observed::Who;
+use crate::model::{Actor, Refusal, Rev, Stamp, View};
 
 /// Files of one kind beside one document, at most. After that the oldest one makes room, of the
 /// same program if it has any.
@@ -19,11 +22,33 @@ const NAME_MAX: usize = 255;
 struct KeptFile {
     view: View,
     name: String,
-    actor: Actor,
+    program: String,
+    writer: Who,
     text: u64,
+    base: Option<Arc<Version>>,
     /// Inode number, size and modification time as written: a file that somebody has touched
     /// since is not ours any more.
     stamp: (u64, u64, i64, i64),
+}
+
+/// A text that was refused.
+pub struct Refused<'r> {
+    /// The name that was saved.
+    pub view: View,
+    /// What was written.
+    pub text: &'r [u8],
+    /// Why it was refused.
+    pub refusal: &'r Refusal,
+    /// Who has written it.
+    pub actor: &'r Actor,
+    /// The same, as a writer.
+    pub writer: &'r Who,
+    /// What it was compared with; `None`: with nothing.
+    pub base: Option<&'r Arc<Version>>,
+    /// It was to be added at the end.
+    pub append: bool,
+    /// When.
+    pub now: Stamp,
 }
 
 /// The `.refused` files of this daemon's life.
@@ -33,32 +58,30 @@ pub struct Rescue {
 }
 
 impl Rescue {
-    /// Writes `NAME.refused`: reason, place and hint on top, then the text. `again`: the file
-    /// that an earlier refusal of the same handle left; it is replaced. The same text by the
+    /// Writes `NAME.refused`: reason, place, hint and merge base on top, then the text. `again`: the
+    /// file that an earlier refusal of the same handle left; it is replaced. The same text by the
     /// same program is kept once. Answers with the name.
-    #[expect(clippy::too_many_arguments, reason = "one value for each line of the file")]
     pub fn refuse(
         &self,
         root: BorrowedFd<'_>,
-        view: View,
-        text: &[u8],
-        refusal: &Refusal,
-        actor: &Actor,
-        now: Stamp,
+        refused: &Refused<'_>,
         again: Option<&str>,
     ) -> std::io::Result<String> {
+        let Refused { view, text, actor, writer, .. } = *refused;
         let mut kept = self.kept.lock();
         let hash = hash(text);
         if let Some(old) = again {
             remove(root, &mut kept, |k| k.name == old);
         }
-        let same = |k: &&KeptFile| k.view == view && k.text == hash && by_same(&k.actor, actor);
+        let same = |k: &&KeptFile| {
+            k.view == view && k.text == hash && k.program == actor.program && k.writer == *writer
+        };
         if let Some(old) = kept.iter().find(same)
             && stamp(root, &old.name) == Some(old.stamp)
         {
             return Ok(old.name.clone());
         }
-        let mut content = header(view, refusal, actor, now);
+        let mut content = header(refused);
         content.extend_from_slice(text);
         if kept.len() >= REMEMBERED {
             kept.retain(|k| stamp(root, &k.name) == Some(k.stamp));
@@ -72,10 +95,24 @@ impl Rescue {
             written => written?,
         };
         if let Some(stamp) = stamp(root, &name) {
-            let actor = actor.clone();
-            kept.push(KeptFile { view, name: name.clone(), actor, text: hash, stamp });
+            kept.push(KeptFile {
+                view,
+                name: name.clone(),
+                program: actor.program.clone(),
+                writer: writer.clone(),
+                text: hash,
+                base: refused.base.cloned(),
+                stamp,
+            });
         }
         Ok(name)
+    }
+
+    /// What the text in a file was compared with, if the file is a `.refused` that was kept.
+    pub fn base_of(&self, name: &str) -> Option<(View, Arc<Version>)> {
+        let kept = self.kept.lock();
+        let found = kept.iter().find(|k| k.name == name)?;
+        Some((found.view, found.base.clone()?))
     }
 
     /// Whether the file still holds just this text.
@@ -86,15 +123,24 @@ impl Rescue {
         file.is_some_and(|k| stamp(root, name) == Some(k.stamp))
     }
 
-    /// A good save of the document: the `.refused` files that the same program caused go.
-    pub fn forgive(&self, root: BorrowedFd<'_>, view: View, actor: &Actor) {
+    /// A good save of the document: the `.refused` files that the same program caused go, as far as
+    /// their writer `is_kin`. Answers with their names.
+    pub fn forgive(
+        &self,
+        root: BorrowedFd<'_>,
+        view: View,
+        actor: &Actor,
+        is_kin: &dyn Fn(&Who) -> bool,
+    ) -> Vec<String> {
         let mut kept = self.kept.lock();
-        remove(root, &mut kept, |k| k.view.doc() == view.doc() && by_same(&k.actor, actor));
+        remove(root, &mut kept, |k| {
+            k.view.doc() == view.doc() && k.program == actor.program && is_kin(&k.writer)
+        })
     }
 
     /// The file that a refusal of a handle left goes with that handle's good save.
-    pub fn forgive_file(&self, root: BorrowedFd<'_>, name: &str) {
-        remove(root, &mut self.kept.lock(), |k| k.name == name);
+    pub fn forgive_file(&self, root: BorrowedFd<'_>, name: &str) -> Vec<String> {
+        remove(root, &mut self.kept.lock(), |k| k.name == name)
     }
 
     /// Writes `NAME.unsaved-PID` with the text as it is. Answers with the name.
@@ -109,13 +155,12 @@ impl Rescue {
     }
 }
 
-/// The same program, in the same session or the same process.
-fn by_same(a: &Actor, b: &Actor) -> bool {
-    a.program == b.program
-        && ((a.session != 0 && a.session == b.session) || (a.pid != 0 && a.pid == b.pid))
-}
-
-fn remove(root: BorrowedFd<'_>, kept: &mut Vec<KeptFile>, which: impl Fn(&KeptFile) -> bool) {
+fn remove(
+    root: BorrowedFd<'_>,
+    kept: &mut Vec<KeptFile>,
+    which: impl Fn(&KeptFile) -> bool,
+) -> Vec<String> {
+    let mut removed = Vec::new();
     kept.retain(|k| {
         if !which(k) {
             return true;
@@ -126,8 +171,10 @@ fn remove(root: BorrowedFd<'_>, kept: &mut Vec<KeptFile>, which: impl Fn(&KeptFi
         {
             log::warn!("{}: {e}", k.name);
         }
+        removed.push(k.name.clone());
         false
     });
+    removed
 }
 
 /// Removes the oldest `.refused` of a document: one that the same program caused, else one that
@@ -140,7 +187,7 @@ fn make_room(
     wanted: &str,
 ) -> std::io::Result<()> {
     let ours = |k: &&KeptFile| k.view == view && stamp(root, &k.name) == Some(k.stamp);
-    let oldest = kept.iter().filter(ours).find(|k| k.actor.program == actor.program);
+    let oldest = kept.iter().filter(ours).find(|k| k.program == actor.program);
     let oldest = oldest.or_else(|| kept.iter().find(ours)).map(|k| k.name.clone());
     let oldest = oldest.or_else(|| {
         let names = (1..=NUMBERS).map(|number| numbered(&reachable(root, wanted), number));
@@ -260,12 +307,30 @@ fn last(path: &str) -> &str {
 
 /// Ends the lines on top of a `.refused`.
 const LAST_LINE: &str = "the refused text follows this line";
+/// Says that the text was an append.
+const APPENDED: &str = "it was to be added at the end";
+/// Says what the text was compared with.
+const BASE: &str = "compared with revision ";
 /// There are no more lines on top than this.
-const TOP_LINES: usize = 8;
+const TOP_LINES: usize = 9;
 
-/// The text in the content of a `.refused` file and the number of lines above it. A file
-/// without our lines is all text.
-pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
+/// What stands on top of a `.refused`, and the text below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Top<'t> {
+    /// Lines above the text; 0: a file without our lines is all text.
+    pub lines: usize,
+    /// The revision that the text was compared with.
+    pub base: Option<Rev>,
+    /// It was to be added at the end.
+    pub append: bool,
+    /// The text.
+    pub text: &'t [u8],
+}
+
+/// Reads the content of a `.refused` file.
+pub fn top_of(content: &[u8]) -> Top<'_> {
+    let all = Top { lines: 0, base: None, append: false, text: content };
+    let mut top = all;
     let mut rest = content;
     for n in 1..=TOP_LINES {
         let end = rest.iter().position(|b| *b == b'\n').map_or(rest.len(), |n| n + 1);
@@ -279,16 +344,29 @@ pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
         let said =
             said.strip_prefix("# ").or_else(|| said.strip_prefix("<!-- ")?.strip_suffix(" -->"));
         // A reason or a hint may say the same words.
-        if said == Some(LAST_LINE) {
-            return (n, after);
+        match said {
+            Some(LAST_LINE) => return Top { lines: n, text: after, ..top },
+            Some(APPENDED) => top.append = true,
+            Some(said) => {
+                let rev = said.strip_prefix(BASE).and_then(|rev| rev.parse().ok());
+                top.base = rev.map(Rev).or(top.base);
+            }
+            None => {}
         }
         rest = after;
     }
-    (0, content)
+    all
+}
+
+/// The text in the content of a `.refused` file and the number of lines above it.
+pub fn refused_text(content: &[u8]) -> (usize, &[u8]) {
+    let top = top_of(content);
+    (top.lines, top.text)
 }
 
 /// The lines on top of a `.refused`, as comments where the format has any.
-fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
+fn header(refused: &Refused<'_>) -> Vec<u8> {
+    let Refused { view, refusal, actor, now, .. } = *refused;
     let mut lines = vec![
         format!("instancefs: this save of {} was refused, nothing was changed", view.name()),
         format!("reason: {refusal}"),
@@ -300,6 +378,11 @@ fn header(view: View, refusal: &Refusal, actor: &Actor, now: Stamp) -> Vec<u8> {
         lines.push(format!("hint: {}", refusal.hint));
     }
     lines.push(format!("when: {}, by {}", now.iso(), actor.named()));
+    match (refused.append, refused.base) {
+        (true, _) => lines.push(APPENDED.to_owned()),
+        (false, Some(base)) => lines.push(format!("{BASE}{}", base.rev)),
+        (false, None) => {}
+    }
     lines.push(LAST_LINE.to_owned());
     let mut out = String::new();
     for line in lines {

@@ -14,7 +14,7 @@ use super::past::Past;
 use super::renaming::At;
 use super::tables;
 use super::tree::{FIRST_PLAIN, Fixed, OWN_FH, Place, ROOT, Tree};
-use crate::model::View;
+use crate::model::{FileId, View};
 
 fn is_own(fh: Fh) -> bool {
     fh & OWN_FH != 0
@@ -27,12 +27,21 @@ impl Layer for Tree {
             return self.own_lookup(parent, name);
         }
         match self.place(parent, name) {
-            Place::Document(view) => self.doc_lookup(who, view),
+            Place::Document(view) => self.doc_lookup(who, view).inspect_err(|e| {
+                if matches!(e, Error::NotFound) {
+                    self.observe_absence(who, view);
+                }
+            }),
             Place::Link(link) => Ok(self.link_entry(link)),
             Place::OwnDir => self.own_entry(self.view_named(name).unwrap_or(own_dir::DIR)),
             Place::Private => Err(Error::NotFound),
             Place::Ruled(Fits::File(file, attr)) => Ok(self.file_entry(file, parent, name, &attr)),
-            Place::Ruled(Fits::Free) => Err(Error::NotFound),
+            Place::Ruled(Fits::Free) => {
+                if let Some(path) = self.ruled(parent, name) {
+                    self.observe_absence(who, View::File(FileId::of(&path)));
+                }
+                Err(Error::NotFound)
+            }
             Place::Ruled(Fits::Unknown(e)) => Err(Error::Os(e)),
             place @ (Place::Plain | Place::Ruled(Fits::Other)) => {
                 let mut entry = self.plain.lookup(who, parent, name)?;

@@ -1,5 +1,5 @@
-//! Who wrote the plain files, and what it had seen by then: a renamed file is judged by its
-//! writer (semantics section 4). Keyed by node, which is never used again within a mount.
+//! Who wrote the plain files, and when: a renamed file is judged by what its writer had met by then
+//! (SEMANTICS, section 4). Keyed by node, which is never used again within a mount.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,16 +7,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::layer::Node;
-use super::processes::{ProcId, Process};
-use super::seen::{Looks, Seen};
 use crate::documents::Version;
-use crate::model::{DocId, View};
+use crate::model::View;
+use crate::process::{ProcId, Process};
 
 /// Files remembered; those written longest ago go first.
 const FILES_KEPT: usize = 4096;
 
-/// Files of which it is remembered what their writer had seen: old versions take room.
-const LOOKS_KEPT: usize = 64;
+/// Files of which it is remembered that they began as a version: old versions take room.
+const VERSIONS_KEPT: usize = 64;
 
 /// What is known of one plain file.
 #[derive(Debug, Clone, Default)]
@@ -27,8 +26,6 @@ pub struct Source {
     pub opener: u32,
     /// Its process.
     pub writer: Option<Process>,
-    /// What the writer had seen at its last write.
-    pub looks: HashMap<DocId, Looks>,
     /// It was fsynced since the last write.
     pub synced: bool,
     /// It is the text of a document that was copied or renamed away, not written since.
@@ -37,7 +34,8 @@ pub struct Source {
     pub began_as: Option<(View, Arc<Version>)>,
     /// It is a managed file that was renamed away, not written since.
     pub away: Option<View>,
-    /// [`Seen::generation`] at its last write.
+    /// [`crate::fs::observed::Observed::generation`] at its last write: what the writer met later
+    /// is not in the file.
     pub generation: u64,
     used: u64,
 }
@@ -69,19 +67,18 @@ impl Sources {
         self.files.lock().0.remove(&node);
     }
 
-    /// Lets go of what the writers of all but the newest files had seen. For a thread that serves
+    /// Lets go of the versions that all but the newest files began as. For a thread that serves
     /// nobody.
     pub fn thin(&self) {
         let mut guard = self.files.lock();
-        let holds = |s: &Source| !s.looks.is_empty() || s.began_as.is_some();
+        let holds = |s: &Source| s.began_as.is_some();
         let mut used: Vec<u64> = guard.0.values().filter(|s| holds(s)).map(|s| s.used).collect();
-        if used.len() <= LOOKS_KEPT {
+        if used.len() <= VERSIONS_KEPT {
             return;
         }
         used.sort_unstable_by(|a, b| b.cmp(a));
-        let oldest = used[LOOKS_KEPT - 1];
+        let oldest = used[VERSIONS_KEPT - 1];
         for source in guard.0.values_mut().filter(|s| s.used < oldest) {
-            source.looks.clear();
             source.began_as = None;
         }
     }
@@ -92,8 +89,7 @@ impl Sources {
     }
 
     /// `writer` opens the file for writing or writes; `None`: the one that is on record.
-    pub fn written(&self, node: Node, tid: u32, writer: Option<Process>, seen: &Seen) {
-        let generation = seen.generation();
+    pub fn written(&self, node: Node, tid: u32, writer: Option<Process>, generation: u64) {
         self.with(node, |source| {
             source.synced = false;
             source.away = None;
@@ -103,15 +99,8 @@ impl Sources {
             if let Some(writer) = writer {
                 source.tid = tid;
                 source.writer = Some(writer);
-            } else if source.generation == generation {
-                return;
             }
             source.generation = generation;
-            let Some(writer) = &source.writer else { return };
-            source.looks = DocId::ALL
-                .into_iter()
-                .filter_map(|doc| Some((doc, seen.own(writer.id, doc)?)))
-                .collect();
         });
     }
 

@@ -20,16 +20,17 @@ use super::handle::DocHandle;
 use super::hidden::Absences;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
 use super::managed::{self, Files, Fits};
+use super::observing::OnRecord;
 use super::owned::{Names as OwnedNames, Owned};
 use super::ports::{Documents, Memory, PlainFiles};
-use super::processes::{ProcId, Process, Processes};
 use super::report::{HandleInfo, Report, Status};
 use super::rescue::Rescue;
-use super::seen::Seen;
 use super::sources::Sources;
 use crate::documents::Version;
 use crate::documents::files::Rules;
+use crate::fs::observed::Observed;
 use crate::model::{Clock, Stamp, View};
+use crate::process::{ProcId, Process, Processes};
 
 /// The root directory.
 pub const ROOT: Node = 1;
@@ -119,7 +120,7 @@ pub struct Tree {
     pub(super) asked: Asked,
     pub(super) files: Files,
     pub(super) absences: Absences,
-    pub(super) seen: Seen,
+    pub(super) observed: Observed,
     pub(super) sources: Sources,
     pub(super) guards: Guards,
     pub(super) rescue: Rescue,
@@ -172,11 +173,13 @@ pub(super) enum Fixed {
 }
 
 impl Tree {
-    /// The tree over a store. Recalls what writers of this boot had seen and the names' numbers
+    /// The tree over a store. Recalls what writers of this boot had met and the names' numbers
     /// and modes; fails when the store does.
     pub fn new(parts: Parts, options: Options) -> Result<Tree> {
         let names = Names::new(parts.memory.clone(), options.uid, options.gid)?;
         let files = Files::new(parts.rules, parts.memory.clone())?;
+        let on_record = OnRecord { docs: parts.documents.clone(), memory: parts.memory.clone() };
+        let observed = Observed::new(Arc::new(on_record));
         let buffers = Budget::new(options.size_limit.saturating_mul(BUFFERS));
         let tree = Tree {
             files,
@@ -191,7 +194,7 @@ impl Tree {
             names,
             asked: Asked::default(),
             absences: Absences::default(),
-            seen: Seen::default(),
+            observed,
             sources: Sources::default(),
             guards: Guards::default(),
             rescue: Rescue::default(),
@@ -209,7 +212,7 @@ impl Tree {
             last_mounts: Mutex::default(),
             next_fh: AtomicU64::new(1),
         };
-        tree.recall_looks()?;
+        tree.recall_observations()?;
         Ok(tree)
     }
 
@@ -278,7 +281,7 @@ impl Tree {
         if due {
             self.procs.tick();
             self.tables.rest();
-            self.seen.thin(|id| self.procs.alive(id));
+            self.observed.thin(|id| self.procs.alive(id));
             self.sources.thin();
         }
     }
@@ -341,7 +344,7 @@ impl Tree {
     }
 
     /// Whether the document's name is there for this process: it is in the current version or
-    /// being created by the process's session, and not removed by it.
+    /// being created by the process's kin, and not removed by them.
     pub(super) fn shows(&self, view: View, version: &Version, who: &Caller) -> bool {
         let exists = version.view(view).is_some();
         if exists && self.absences.none() {
@@ -351,13 +354,15 @@ impl Tree {
             return false;
         }
         let process = self.process(who);
-        if self.absences.hides(view, process.as_ref(), self.now()) {
+        let writer = self.who(who, process.as_ref());
+        if self.hides(view, &writer) {
             return false;
         }
         exists
             || self.handles_on(view).iter().any(|h| {
-                let (Some(a), Some(b)) = (&h.opener, &process) else { return true };
-                h.created && (a.id == b.id || (a.session != 0 && a.session == b.session))
+                let (Some(opener), Some(_)) = (&h.opener, &process) else { return true };
+                let opener = self.observed.who(Some(opener), h.uid);
+                h.created && self.observed.are_kin(&writer, &opener, view.doc())
             })
     }
 

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::budget::reserve;
-use super::commit::Saver;
+use super::commit::{Failed, Saver};
 use super::handle::{DocHandle, State, blank, patch, too_big};
 use super::layer::{Caller, Error, Result};
-use super::marks;
-use super::processes::{Exit, Process};
+use super::observing::Start;
 use super::tree::Tree;
 use crate::documents::{Version, Written};
 use crate::model::View;
+use crate::process::{Exit, Process};
 
 /// An append handle commits its whole lines this long after its last write, in nanoseconds.
 pub const APPEND_REST: i64 = 200_000_000;
@@ -201,16 +201,17 @@ impl Tree {
         let current = self.docs.current(view.doc())?;
         let mut text = current.view(view).map(|c| c.to_vec()).unwrap_or_default();
         text.resize(size as usize, 0);
-        let failed = if marks::is_blank(&text) && view.doc().file().is_none() {
+        let failed = if super::is_blank(&text) && view.doc().file().is_none() {
             super::commit::Failed::refused(blank())
         } else {
-            let seen = self.seen.resolve(process.as_ref(), None, Some(&current), view, &text);
-            match self.save(&saver, view, seen, Written::Whole(&text)) {
+            let start = Start { patched: Some(current), ..Start::default() };
+            let choice = self.merge_base(&saver, view, &text, &start);
+            match self.save(&saver, view, choice, Written::Whole(&text)) {
                 Ok(_) => return Ok(()),
                 Err(failed) => failed,
             }
         };
-        self.keep_refused(view, &text, &failed.refusal, &saver.actor, None);
+        self.keep_refused(view, &text, &failed, &saver, None);
         Err(failed.error)
     }
 
@@ -366,7 +367,7 @@ impl Tree {
                     }
                     return;
                 }
-                self.keep_refused(h.view(), b"", &blank(), &saver.actor, None);
+                self.keep_refused(h.view(), b"", &Failed::refused(blank()), saver, None);
             }
             return;
         }
@@ -414,7 +415,7 @@ impl Tree {
                 }
             }
         }
-        self.keep_looks(false);
+        self.keep_observations(false);
     }
 
     /// R11: appends are committed, other uncommitted texts are kept as `NAME.unsaved-PID`, and
@@ -442,7 +443,7 @@ impl Tree {
         }
         self.settle_adopted();
         self.owned_end();
-        self.keep_looks(true);
+        self.keep_observations(true);
         if let Err(e) = self.docs.sync() {
             log::error!("the last saves may not survive a power loss: {e}");
         }

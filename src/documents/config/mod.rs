@@ -62,6 +62,11 @@ pub use state::ConfigState;
 pub use tree::Form;
 pub use value::Value;
 
+/// The value of a text whose top level is an object; `None`: it cannot be read.
+pub fn value_of(form: Form, text: &str) -> Option<Value> {
+    tree::read_value(form, text).ok()
+}
+
 use super::{Context, Document, Plan, Refreshed, Save, State, Written};
 use crate::model::{DocId, Reason, Refusal, View};
 use crate::store::StoreError;

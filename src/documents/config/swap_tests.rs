@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::*;
 use crate::documents::Version;
 use crate::documents::live::{Live, SaveError, SaveRequest, Saved};
-use crate::model::{Actor, Reason, SystemClock, Via};
+use crate::model::{Actor, Basis, Reason, Rule, SystemClock, Via};
 use crate::store::{DB_NAME, Options, Store};
 
 type Hook = Box<dyn Fn() + Send + Sync>;
@@ -117,10 +117,11 @@ fn mount_request(
 ) -> Result<Saved, SaveError> {
     live.save(SaveRequest {
         view: View::ConfigJson,
-        seen: Some(seen.clone()),
+        base: Some(seen.clone()),
+        basis: Basis::by(Rule::Own),
+        instead_of: None,
         written: Written::Whole(text.as_bytes()),
         actor: Actor { via: Via::Mount, ..actor() },
-        stale: false,
         under_their_lock: false,
         expect_sha256,
     })

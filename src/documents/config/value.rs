@@ -77,7 +77,7 @@ impl Value {
     }
 
     /// A text that is equal for values that are the [same](Value::same).
-    pub(super) fn canonical(&self) -> String {
+    pub fn canonical(&self) -> String {
         match self {
             Value::Null => "null".into(),
             Value::Bool(b) => b.to_string(),

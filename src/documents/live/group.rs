@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 use super::work::Cause;
 use super::{Live, SaveError, SaveRequest, Saved};
 use crate::documents::{Version, Written};
-use crate::model::{Actor, Refusal, View};
+use crate::model::{Actor, Basis, Refusal, Rule, View};
 use crate::store::Wait;
 
 /// Appends in one transaction at most.
@@ -20,7 +20,7 @@ const MOST: usize = 64;
 /// An append, and what becomes of it.
 struct Member {
     view: View,
-    seen: Option<Arc<Version>>,
+    base: Option<Arc<Version>>,
     fragment: Vec<u8>,
     actor: Actor,
     since: Instant,
@@ -42,7 +42,7 @@ impl Member {
     fn of(request: &SaveRequest<'_>, fragment: &[u8]) -> Member {
         Member {
             view: request.view,
-            seen: request.seen.clone(),
+            base: request.base.clone(),
             fragment: fragment.to_vec(),
             actor: request.actor.clone(),
             since: Instant::now(),
@@ -54,10 +54,11 @@ impl Member {
     fn request(&self) -> SaveRequest<'_> {
         SaveRequest {
             view: self.view,
-            seen: self.seen.clone(),
+            base: self.base.clone(),
+            basis: Basis::by(Rule::Append),
+            instead_of: None,
             written: Written::Fragment(&self.fragment),
             actor: self.actor.clone(),
-            stale: false,
             under_their_lock: false,
             expect_sha256: None,
         }
@@ -185,9 +186,9 @@ impl Live {
                 let request = member.request();
                 done.push(match self.plan(&request, work.slot(doc), &work.cx) {
                     Ok(plan) => {
-                        let base = request.seen.as_ref().map(|s| s.rev);
-                        let cause =
-                            Cause { actor: &request.actor, base, stale: false, unseen: false };
+                        let base = request.base.as_ref().map(|s| s.rev);
+                        let basis = Basis::by(Rule::Append);
+                        let cause = Cause { actor: &request.actor, base, basis, unseen: false };
                         Ok(self.carry_out(work, gate, doc, plan, &cause, false)?)
                     }
                     Err(refusal) => Err(refusal),

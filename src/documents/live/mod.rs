@@ -23,7 +23,7 @@ pub(in crate::documents) use self::history::restored;
 use self::later::Later;
 use self::slot::{PLACES, Recent, Shown, Slot};
 use super::{Context, Document, Version, Written};
-use crate::model::{Actor, Clock, DocId, FileId, Overlap, Refusal, Rev, View};
+use crate::model::{Actor, Basis, Clock, DocId, FileId, Overlap, Refusal, Rev, View};
 use crate::store::{Cursor, Store, StoreError};
 
 /// One document for each place.
@@ -36,15 +36,17 @@ fn places() -> [DocId; PLACES] {
 pub struct SaveRequest<'a> {
     /// The name that was saved.
     pub view: View,
-    /// What the writer had seen, committed or believed; `None`: blind.
-    pub seen: Option<Arc<Version>>,
+    /// The merge base, committed or believed; `None`: blind.
+    pub base: Option<Arc<Version>>,
+    /// How it was found.
+    pub basis: Basis,
     /// What it wrote.
     pub written: Written<'a>,
+    /// The version of a managed file that was unlinked a moment ago and that this new file takes the
+    /// place of: as long as there is nothing else, the save is merged with that one.
+    pub instead_of: Option<Arc<Version>>,
     /// Who.
     pub actor: Actor,
-    /// The save is nearer to an older version that the writer read than to its newest one;
-    /// the revision is marked "stale?".
-    pub stale: bool,
     /// The writer or one of its ancestors holds `missions.lock` (R9): commit under it.
     pub under_their_lock: bool,
     /// Commit only while the view's current bytes hash to this.
@@ -56,10 +58,12 @@ pub struct SaveRequest<'a> {
 pub struct Saved {
     /// The version after it.
     pub version: Arc<Version>,
-    /// What the writer has seen from now on (a belief, or `version` itself).
+    /// What the writer has written (a belief, or `version` itself).
     pub believed: Arc<Version>,
     /// It made a revision; `false`: it was equal to what was there.
     pub changed: bool,
+    /// How the merge base was found, and what the text did not have.
+    pub basis: Basis,
     /// Where it met other changes.
     pub overlaps: Vec<Overlap>,
 }

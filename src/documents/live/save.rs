@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 use super::slot::{Slot, place};
 use super::work::{Cause, Work};
 use super::{Checked, Live, SaveError, SaveRequest, Saved};
+use crate::documents::entries::{self, Syntax};
 use crate::documents::{Context, Plan, Save, State, Version, Written};
-use crate::model::{Actor, DocId, Reason, Refusal, View};
+use crate::model::{Actor, Basis, DocId, Reason, Refusal, Rule, View};
 use crate::store::{Gate, StoreError, Wait};
 
 /// Whole files larger than this are planned before the gate is opened, and again inside only
@@ -44,9 +45,7 @@ impl Live {
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         match request.written {
             Written::Fragment(bytes)
-                if !request.stale
-                    && !request.under_their_lock
-                    && request.expect_sha256.is_none() =>
+                if !request.under_their_lock && request.expect_sha256.is_none() =>
             {
                 self.append(request, bytes)
             }
@@ -72,8 +71,8 @@ impl Live {
             };
             let cause = Cause {
                 actor: &request.actor,
-                base: request.seen.as_ref().map(|s| s.rev),
-                stale: request.stale,
+                base: request.base.as_ref().map(|s| s.rev),
+                basis: basis(&request, &plan),
                 unseen: matches!(request.written, Written::Whole(_)),
             };
             Ok(self.carry_out(work, gate, doc, plan, &cause, request.under_their_lock)?)
@@ -95,7 +94,8 @@ impl Live {
         self.inside(gate, false, |work, gate| {
             let current = work.slot(doc).version.clone();
             let plan = plan(&current.state, &work.cx)?;
-            let cause = Cause { actor, base: Some(current.rev), stale: false, unseen: true };
+            let basis = Basis::by(Rule::Command);
+            let cause = Cause { actor, base: Some(current.rev), basis, unseen: true };
             Ok(self.carry_out(work, gate, doc, plan, &cause, false)?)
         })
     }
@@ -195,10 +195,10 @@ impl Live {
     ) -> Result<Plan, Refusal> {
         let save = Save {
             view: request.view,
-            seen: request.seen.as_ref().map(|s| &s.state),
+            seen: request.base.as_ref().map(|s| &s.state),
             written: request.written,
             current: &slot.version.state,
-            outside_since_seen: request.seen.as_ref().is_some_and(|s| s.rev < slot.outside),
+            outside_since_seen: request.base.as_ref().is_some_and(|s| s.rev < slot.outside),
             rows: request.under_their_lock.then_some(&slot.rows),
         };
         self.documents[place(slot.version.doc)].plan(&save, cx)
@@ -228,6 +228,13 @@ impl Live {
         }
         Ok(saved)
     }
+}
+
+/// How the merge base was found, and what is there after the save that the text did not have.
+fn basis(request: &SaveRequest<'_>, plan: &Plan) -> Basis {
+    let syntax = Syntax::of(request.view, None);
+    let others = entries::others(&plan.next, &plan.believed, request.view, syntax);
+    Basis { others, ..request.basis.clone() }
 }
 
 /// The compare-and-swap guard: the hash of what the view shows inside the transaction (of

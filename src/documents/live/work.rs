@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::slot::{Notes, PLACES, Slot, Unrecorded, place};
 use super::{Live, Published, Saved};
 use crate::documents::{Content, Context, Document, Plan, State, Version};
-use crate::model::{Actor, DocId, Rev, Stamp};
+use crate::model::{Actor, Basis, DocId, Rev, Rule, Stamp};
 use crate::store::{DocumentRow, NewRevision, StoreError, delta, ledger};
 
 /// The slots of all documents on their way from one published state to the next.
@@ -24,7 +24,7 @@ pub(super) struct Work<'l> {
 pub(super) struct Cause<'a> {
     pub(super) actor: &'a Actor,
     pub(super) base: Option<Rev>,
-    pub(super) stale: bool,
+    pub(super) basis: Basis,
     /// It may be one that no text shows.
     pub(super) unseen: bool,
 }
@@ -207,7 +207,8 @@ impl<'l> Work<'l> {
             let doc = version.doc;
             // The rows of the current one are kept better account of by now.
             let shown = if last { self.slot(doc).version.clone() } else { version };
-            let cause = Cause { actor: &Actor::outside(), base: None, stale: false, unseen: false };
+            let basis = Basis::by(Rule::Outside);
+            let cause = Cause { actor: &Actor::outside(), base: None, basis, unseen: false };
             let rev = self.record(conn, &shown, Some(shown.rev), &cause, &notes)?;
             self.slots[place(doc)].outside = rev;
             if rev != shown.rev {
@@ -245,7 +246,7 @@ impl<'l> Work<'l> {
                 at: version.mtime,
                 actor: cause.actor,
                 base: cause.base,
-                stale: cause.stale,
+                basis: &cause.basis,
                 summary: &notes.summary,
                 overlaps: &notes.overlaps,
                 delta: &delta,
@@ -325,7 +326,7 @@ impl<'l> Work<'l> {
             true => version.clone(),
             false => Arc::new(Version { state: believed, belief: true, ..(*version).clone() }),
         };
-        Ok(Saved { version, believed, changed, overlaps })
+        Ok(Saved { version, believed, changed, basis: cause.basis.clone(), overlaps })
     }
 
     /// Makes rows of what waits for `missions.lock`, which somebody has to hold.

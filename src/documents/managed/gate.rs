@@ -6,7 +6,7 @@ use super::look::{Record, file_row, stranger};
 use super::slot::{Inner, Notes, Slot};
 use super::{FileDocument, ManagedFiles, Published};
 use crate::documents::{Content, Version};
-use crate::model::{Actor, DocId, FileId, Rev, Stamp, Via};
+use crate::model::{Actor, Basis, DocId, FileId, Rev, Rule, Stamp, Via};
 use crate::store::{DocumentRow, Gate, NewRevision, OnRecord, StoreError, delta, ledger};
 
 /// Asks inside the open transaction.
@@ -28,7 +28,7 @@ impl Record for Inside<'_> {
 pub(super) struct Cause<'a> {
     pub(super) actor: &'a Actor,
     pub(super) base: Option<Rev>,
-    pub(super) stale: bool,
+    pub(super) basis: Basis,
 }
 
 impl ManagedFiles {
@@ -117,7 +117,8 @@ impl ManagedFiles {
         let Some(shown) = inner.version.clone() else { return Ok(false) };
         self.record_found(gate, file, inner)?;
         let actor = notes.actor.clone().unwrap_or_else(stranger);
-        let cause = Cause { actor: &actor, base: None, stale: false };
+        let basis = Basis::by(Rule::Outside);
+        let cause = Cause { actor: &actor, base: None, basis };
         let rev = self.record(gate, file, inner, &shown, Some(shown.rev), &cause, &notes)?;
         self.renumber(file, inner, rev, news);
         Ok(true)
@@ -137,7 +138,8 @@ impl ManagedFiles {
             return Ok(());
         }
         let actor = Actor { via: Via::Import, ..Actor::outside() };
-        let cause = Cause { actor: &actor, base: None, stale: false };
+        let basis = Basis::by(Rule::Outside);
+        let cause = Cause { actor: &actor, base: None, basis };
         let notes =
             Notes { summary: "as it was found".to_owned(), overlaps: Vec::new(), actor: None };
         self.record(gate, file, inner, &found, None, &cause, &notes)?;
@@ -180,7 +182,7 @@ impl ManagedFiles {
                 at: version.mtime,
                 actor: cause.actor,
                 base: cause.base,
-                stale: cause.stale,
+                basis: &cause.basis,
                 summary: &notes.summary,
                 overlaps: &notes.overlaps,
                 delta: &delta,

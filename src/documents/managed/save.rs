@@ -7,10 +7,11 @@ use sha2::{Digest, Sha256};
 use super::gate::Cause;
 use super::slot::{Inner, Notes, Slot};
 use super::{ManagedFiles, Published};
+use crate::documents::entries::{self, Syntax};
 use crate::documents::files::Swap;
 use crate::documents::live::{Checked, SaveError, SaveRequest, Saved, restored};
 use crate::documents::{Content, Context, Plan, Save, State, Version, Written};
-use crate::model::{Actor, DocId, FileId, Reason, Refusal, Rev, View};
+use crate::model::{Actor, Basis, DocId, FileId, Reason, Refusal, Rev, Rule, View};
 use crate::store::{Gate, StoreError, Wait};
 
 /// Whole files larger than this are planned before the gate is opened, and again inside only if
@@ -40,12 +41,21 @@ impl ManagedFiles {
     /// [`StoreError::Busy`] when another program kept the database locked.
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let DocId::File(file) = request.view.doc() else { return Err(not_managed(request.view)) };
+        let instead_of = |current: &Version| {
+            let gone = current.view(request.view).is_none_or(|c| c.is_empty());
+            request.instead_of.as_ref().filter(|_| gone).map(|v| v.state.clone())
+        };
         let plan = |current: &Version, cx: &Context| {
+            let before = instead_of(current);
+            // What was to be replaced is not what is there: the base says nothing of that.
+            let base =
+                request.base.as_ref().filter(|_| request.instead_of.is_none() || before.is_some());
+            let current = before.unwrap_or_else(|| current.state.clone());
             let save = Save {
                 view: request.view,
-                seen: request.seen.as_ref().map(|s| &s.state),
+                seen: base.map(|s| &s.state),
                 written: request.written,
-                current: &current.state,
+                current: &current,
                 outside_since_seen: false,
                 rows: None,
             };
@@ -64,8 +74,8 @@ impl ManagedFiles {
             file,
             cause: Cause {
                 actor: &request.actor,
-                base: request.seen.as_ref().map(|s| s.rev),
-                stale: request.stale,
+                base: request.base.as_ref().map(|s| s.rev),
+                basis: request.basis.clone(),
             },
             plan: &plan,
             early,
@@ -99,7 +109,7 @@ impl ManagedFiles {
             restored(plan, view, wanted.as_deref(), old.rev)
         };
         let base = Some(self.current(file)?.rev);
-        let cause = Cause { actor, base, stale: false };
+        let cause = Cause { actor, base, basis: Basis::by(Rule::Command) };
         self.commit(Change { file, cause, plan: &plan, early: None, expect: None })
     }
 
@@ -127,6 +137,13 @@ impl ManagedFiles {
             overlaps: plan.overlaps,
             next: plan.next,
         })
+    }
+
+    /// What there is after the save that its text did not have.
+    fn others(&self, file: FileId, plan: &Plan) -> usize {
+        let view = View::File(file);
+        let syntax = Syntax::of(view, Some(self.document(file).kind()));
+        entries::others(&plan.next, &plan.believed, view, syntax)
     }
 
     fn commit(&self, mut change: Change<'_>) -> Result<Saved, SaveError> {
@@ -162,6 +179,7 @@ impl ManagedFiles {
             });
         let done = match planned {
             Ok(plan) if !Arc::ptr_eq(&plan.next, &current.state) => {
+                change.cause.basis.others = self.others(slot.file, &plan);
                 let written =
                     self.write(&gate, slot, &mut inner, &current, &plan, &change.cause, &mut news);
                 let Some(swap) = written.map_err(|e| gate.explain(e))? else { return Ok(None) };
@@ -183,7 +201,7 @@ impl ManagedFiles {
         drop(gate);
         let (plan, changed) = done?;
         let version = version.unwrap_or(current);
-        Ok(Some(saved(version, plan, changed)))
+        Ok(Some(saved(version, plan, changed, change.cause.basis.clone())))
     }
 
     /// Replaces the file and records the revision. `None`: the file is not what it was.
@@ -246,12 +264,12 @@ impl ManagedFiles {
     }
 }
 
-fn saved(version: Arc<Version>, plan: Plan, changed: bool) -> Saved {
+fn saved(version: Arc<Version>, plan: Plan, changed: bool, basis: Basis) -> Saved {
     let believed = match Arc::ptr_eq(&plan.next, &plan.believed) {
         true => Arc::clone(&version),
         false => Arc::new(Version { state: plan.believed, belief: true, ..(*version).clone() }),
     };
-    Saved { version, believed, changed, overlaps: plan.overlaps }
+    Saved { version, believed, changed, basis, overlaps: plan.overlaps }
 }
 
 /// What `new` has after all of `old`; `None` when it does not begin with it.

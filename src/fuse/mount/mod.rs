@@ -22,8 +22,8 @@ use super::notify::Notifier;
 use super::polls::Polls;
 use super::pool::Pool;
 use super::stats::Stats;
+use crate::process::mountinfo::{self, MountInfo};
 use crate::vfs::Layer;
-use crate::vfs::mountinfo::{self, MountInfo};
 
 /// How a mount is made. It is always `nosuid,nodev,default_permissions`.
 #[derive(Debug, Clone)]

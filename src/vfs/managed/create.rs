@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written};
-use crate::model::{FileId, View};
+use crate::fs::observed::Choice;
+use crate::model::{Basis, FileId, Rule, View};
+use crate::process::Process;
 use crate::vfs::commit::Saver;
 use crate::vfs::handle::{DocHandle, Mode, Start};
 use crate::vfs::layer::{Attr, Caller, Created, Entry, Error, FileType, Node, Result};
-use crate::vfs::processes::Process;
-use crate::vfs::seen::Verdict;
 use crate::vfs::tree::Tree;
 
 use super::{Fits, is_absent, node_of};
@@ -145,11 +145,17 @@ impl Tree {
     ) -> Result<()> {
         let view = View::File(file);
         let saver = self.saver(process, who.uid, view);
-        let seen = seen.or_else(|| self.seen.removed_by(process, view.doc()));
-        let saved = self
-            .save(&saver, view, Verdict::seen(seen), Written::Removed)
-            .map_err(|failed| failed.error)?;
+        let writer = self.saver_as_writer(&saver);
+        let before = self.docs.current(view.doc())?;
+        let met = seen.or_else(|| self.observed.last_met(&writer, view.doc()));
+        let choice = Choice {
+            observation: met.as_ref().and_then(|v| self.observed.nearest_of(&writer, v, view)),
+            ..Choice::of(met, Rule::Own)
+        };
+        let saved =
+            self.save(&saver, view, choice, Written::Removed).map_err(|failed| failed.error)?;
         if saved.version.view(view).is_none() {
+            self.hide(who, view, &before);
             self.files.numbers.drop(file);
             for h in self.handles_on(view) {
                 self.orphan(&h, process);
@@ -173,10 +179,11 @@ impl Tree {
             let _turn = self.files.turn(file);
             self.docs.save(SaveRequest {
                 view: h.view(),
-                seen: Some(now),
+                base: Some(now),
+                basis: Basis::by(Rule::Handle),
                 written: Written::Removed,
+                instead_of: None,
                 actor: saver.actor.clone(),
-                stale: false,
                 under_their_lock: false,
                 expect_sha256: None,
             })?;

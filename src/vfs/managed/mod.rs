@@ -35,7 +35,7 @@ use super::tree::{ROOT, Tree};
 use rustix::io::Errno;
 
 use crate::documents::files::Rules;
-use crate::model::{DocId, FileId, View};
+use crate::model::{DocId, FileId, FileKind, View};
 use crate::store::StoreError;
 
 /// Nodes of managed files have this bit and none above.
@@ -100,6 +100,11 @@ pub(super) enum Fits {
 }
 
 impl Files {
+    /// The kind of a managed file.
+    pub(super) fn kind(&self, file: FileId) -> Option<FileKind> {
+        self.rules.as_ref()?.kind(file.path())
+    }
+
     /// With the numbers on record.
     pub fn new(
         rules: Option<Arc<dyn Rules>>,

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::documents::{Version, Written};
-use crate::model::{DocId, FileId, Stamp, View};
+use crate::fs::observed::{Choice, Taken};
+use crate::model::{DocId, FileId, Rule, Stamp, View};
+use crate::process::Process;
 use crate::vfs::handle::DocHandle;
 use crate::vfs::layer::{Caller, Error, FileType, Node, Renaming, Result};
-use crate::vfs::processes::Process;
+use crate::vfs::observing::Start;
 use crate::vfs::renaming::At;
-use crate::vfs::seen::{Look, Verdict};
 use crate::vfs::tree::{Place, ROOT, Tree};
 
 use super::Fits;
@@ -28,7 +29,7 @@ struct Moved {
     to: FileId,
     number: Option<u64>,
     handles: Vec<Arc<DocHandle>>,
-    looks: Vec<(Process, Look)>,
+    observed: Option<Taken>,
 }
 
 impl Tree {
@@ -142,9 +143,8 @@ impl Tree {
                 Err(e) => return Err(e),
                 Ok(()) => {
                     let version = self.docs.current(view.doc())?;
-                    if let Some(process) = self.process(who) {
-                        self.seen.saved(&process, view, &version);
-                    }
+                    let writer = self.who(who, self.process(who).as_ref());
+                    self.observed.saved(&writer, view, &version, self.now());
                     return Ok(());
                 }
             }
@@ -176,6 +176,7 @@ impl Tree {
         let view = View::File(file);
         let process = self.process(who);
         self.settle_own(file, process.as_ref())?;
+        let before = self.docs.current(view.doc())?;
         {
             let _turn = self.files.turn(file);
             self.by_hand(who, &[file], || {
@@ -184,10 +185,8 @@ impl Tree {
         }
         self.files.numbers.drop(file);
         let gone = self.docs.current(view.doc())?;
-        if let Some(process) = &process {
-            // Who takes a file away knows that it is not there.
-            self.seen.saved(process, view, &gone);
-        }
+        self.observed.absent(&self.who(who, process.as_ref()), view, &gone, self.now());
+        self.hide(who, view, &before);
         if let Ok(entry) = self.plain.lookup(&self.us(), to.parent, to.name) {
             // The reference keeps the node, by which the file is known.
             self.sources.renamed_away(entry.node, view);
@@ -249,14 +248,14 @@ impl Tree {
         let text = source.view(view).ok_or(Error::NotFound)?.to_vec();
         let saver = self.saver(process.as_ref(), who.uid, target_view);
         let created = there.view(target_view).is_none();
-        let verdict = match created {
-            true => Verdict::seen(Some(there)),
-            false => self.seen.resolve(process.as_ref(), None, None, target_view, &text),
+        let choice = match created {
+            true => Choice::of(Some(there), Rule::Handle),
+            false => self.merge_base(&saver, target_view, &text, &Start::default()),
         };
-        let saved = match self.save(&saver, target_view, verdict, Written::Whole(&text)) {
+        let saved = match self.save(&saver, target_view, choice, Written::Whole(&text)) {
             Ok(saved) => saved,
             Err(failed) => {
-                self.keep_refused(target_view, &text, &failed.refusal, &saver.actor, None);
+                self.keep_refused(target_view, &text, &failed, &saver, None);
                 return Err(failed.error);
             }
         };
@@ -330,8 +329,8 @@ impl Tree {
                 let mut handles = self.handles_on(View::File(*from));
                 handles.retain(|h| appends_too || !h.mode.append);
                 let number = self.files.numbers.of(*from);
-                let looks = self.seen.take(DocId::File(*from));
-                Moved { from: *from, to: *to, number, handles, looks }
+                let observed = self.observed.taken(*from);
+                Moved { from: *from, to: *to, number, handles, observed }
             })
             .collect();
         self.files.follow(moves);
@@ -343,7 +342,7 @@ impl Tree {
             if let Some(number) = moved.number {
                 self.files.numbers.keep(moved.to, number);
             }
-            if let Err(e) = self.seen_moved(&moved) {
+            if let Err(e) = self.observations_moved(&moved) {
                 log::warn!("{}: {e}", moved.to.path());
             }
             if let Err(e) = self.docs.current(DocId::File(moved.from)) {
@@ -352,7 +351,7 @@ impl Tree {
         }
     }
 
-    fn seen_moved(&self, moved: &Moved) -> Result<()> {
+    fn observations_moved(&self, moved: &Moved) -> Result<()> {
         let (old, new) = (View::File(moved.from), View::File(moved.to));
         for h in &moved.handles {
             *h.name.lock() = new;
@@ -374,10 +373,8 @@ impl Tree {
             state.reading = None;
             h.told.lock().take();
         }
-        for (process, look) in &moved.looks {
-            if let Some(version) = as_new(&look.version) {
-                self.seen.looked(process, new, &version);
-            }
+        if let Some(observed) = &moved.observed {
+            self.observed.put_back(observed, moved.to, as_new);
         }
         Ok(())
     }
@@ -405,7 +402,7 @@ impl Tree {
         };
         let fits = |path: &str| under(path, &old) || (exchanged && under(path, &new));
         let mut files = self.files.numbers.files(fits);
-        files.extend(self.seen.files(fits));
+        files.extend(self.observed.files(fits));
         let open: Vec<View> = self.handles.read().values().map(|h| h.view()).collect();
         files.extend(open.iter().filter_map(|v| v.doc().file()).filter(|f| fits(f.path())));
         files.sort_unstable();

@@ -11,11 +11,11 @@ use parking_lot::MutexGuard;
 use super::owner::Owner;
 use super::table::{Made, Table};
 use super::{FileId, Kind, Owned, TOKEN_XATTR, content};
+use crate::process::ProcId;
 use crate::store::Wait;
 use crate::vfs::layer::{
     Caller, Created, DirEntry, Entry, Error, Fh, FileType, Node, Renaming, Result, SetAttr,
 };
-use crate::vfs::processes::ProcId;
 use crate::vfs::renaming::At;
 use crate::vfs::tree::{ROOT, Tree};
 

@@ -11,8 +11,8 @@ use super::names::Kind;
 use super::owner::{Here, Owner};
 use super::{FileId, TOKENS_AT_ONCE};
 use crate::model::{Clock, Stamp, SystemClock};
+use crate::process::ProcId;
 use crate::store::OwnedRow;
-use crate::vfs::processes::ProcId;
 
 /// One file.
 #[derive(Debug)]

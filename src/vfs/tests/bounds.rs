@@ -1,11 +1,11 @@
 //! What is kept in memory and beside the documents does not grow with the number of programs.
 
 use super::*;
+use crate::process::Processes;
 use crate::vfs::budget::Held;
-use crate::vfs::processes::Processes;
 
 #[test]
-fn what_dead_writers_had_seen_goes_but_for_the_newest_of_a_family() {
+fn what_dead_writers_had_met_goes_but_for_the_newest_versions() {
     let w = World::new();
     let parent = w.stranger("agent");
     for i in 0..200 {
@@ -14,13 +14,15 @@ fn what_dead_writers_had_seen_goes_but_for_the_newest_of_a_family() {
         child.append("missions.md", &format!("- by {i}\n")).unwrap();
         w.procs.with(child.process().id.pid, |p| p.alive = false);
     }
-    let known = || w.tree.seen.len();
-    assert_eq!(known(), 200);
-    w.tree.seen.thin(|id| w.procs.alive(id));
-    assert_eq!(known(), 16);
-    // The newest ones count as before: their parent has seen what they saw.
-    parent.save("missions.md", "# Missions\n\n## Pending\n- a\n").unwrap();
-    assert!(w.docs.last().seen.is_some_and(|seen| seen.contains("- by 198")));
+    let known = || w.tree.observed.len();
+    assert_eq!(known(), 400, "a read and a save each");
+    w.tree.observed.thin(|id| w.procs.alive(id));
+    assert!(known() <= 2 * 64, "{}", known());
+    // The newest ones count as before: their parent has met what they met.
+    let text = w.text().replace("- b\n", "");
+    parent.save("missions.md", &text).unwrap();
+    assert!(w.docs.last().seen.is_some_and(|seen| seen.contains("- by 199")));
+    assert_eq!(w.text(), text);
 }
 
 #[test]
@@ -33,9 +35,10 @@ fn strangers_leave_no_more_than_some_records() {
     }
     let living = w.stranger("editor");
     living.cat("missions.md").unwrap();
-    w.tree.seen.thin(|id| w.procs.alive(id));
-    assert_eq!(w.tree.seen.len(), 16 + 1);
-    assert!(w.tree.seen.own(living.process().id, DocId::Missions).is_some());
+    w.tree.observed.thin(|id| w.procs.alive(id));
+    assert_eq!(w.tree.observed.len(), 16 + 1);
+    let living = w.tree.observed.who(Some(&living.process()), w.uid);
+    assert!(w.tree.observed.own_newest(&living, DocId::Missions).is_some());
 }
 
 #[test]
@@ -55,7 +58,7 @@ fn the_oldest_refused_text_of_a_program_makes_room_for_its_newest() {
 }
 
 #[test]
-fn what_one_session_has_seen_does_not_go_for_the_sake_of_others() {
+fn what_one_call_has_met_does_not_go_for_the_sake_of_others() {
     let w = World::new();
     let parent = w.stranger("agent");
     let cat = parent.fork("cat");
@@ -67,8 +70,8 @@ fn what_one_session_has_seen_does_not_go_for_the_sake_of_others() {
         worker.cat("missions.md").unwrap();
         worker.exit();
     }
-    w.tree.seen.thin(|id| w.procs.alive(id));
-    assert_eq!(w.tree.seen.len(), 16 + 1);
+    w.tree.observed.thin(|id| w.procs.alive(id));
+    assert!(w.tree.observed.len() < 64);
     w.docs.publish(DocId::Missions, Some("# Missions\n\n## Pending\n- a\n- b\n- z\n"));
     parent.fork("tee").save("missions.md", "- b\n- x\n").unwrap();
     assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));

@@ -11,10 +11,11 @@ use sha2::{Digest, Sha256};
 
 use crate::documents::live::{SaveError, SaveRequest, Saved};
 use crate::documents::{Content, DocState, State, Version, Written};
-use crate::model::{Actor, Clock, DocId, FileId, Reason, Refusal, Rev, Stamp, View};
+use crate::fs::observed::{Changes, Stored};
+use crate::model::{Actor, Basis, Clock, DocId, FileId, Reason, Refusal, Rev, Stamp, View};
+use crate::process::{Descriptor, Exit, ProcId, Process, Processes};
 use crate::store::StoreError;
-use crate::vfs::ports::{Documents, KeptLook, KeptName, Memory};
-use crate::vfs::processes::{Descriptor, Exit, ProcId, Process, Processes};
+use crate::vfs::ports::{Documents, KeptName, KeptRefusal, Memory};
 
 /// A text, the same under every name of its document.
 pub struct Text(pub Option<String>);
@@ -47,7 +48,7 @@ pub struct Asked {
     pub written: String,
     pub whole: bool,
     pub actor: Actor,
-    pub stale: bool,
+    pub basis: Basis,
     pub under_their_lock: bool,
 }
 
@@ -153,13 +154,17 @@ impl FakeDocs {
         let _turn = self.turn.lock();
         let before = self.look(file);
         let current = before.state.as_any().downcast_ref::<Text>().unwrap().0.clone();
-        let seen = request.seen.as_ref().map(|v| text_of(&v.state));
+        let seen = request.base.as_ref().map(|v| text_of(&v.state));
         let queue = file.path().contains("outbox") || file.path().starts_with("journal");
         let text = |bytes: &[u8]| {
             let text = std::str::from_utf8(bytes).map(str::to_owned);
             text.map_err(|_| Refusal::new(Reason::Invalid, "not UTF-8"))
         };
-        let now = current.clone().unwrap_or_default();
+        let unlinked = request.instead_of.as_ref().map(|v| text_of(&v.state));
+        let now = match unlinked {
+            Some(text) if current.as_ref().is_none_or(String::is_empty) => text,
+            _ => current.clone().unwrap_or_default(),
+        };
         let (next, belief, written) = match request.written {
             Written::Removed if queue => {
                 let left = merge_lines(Some(seen.as_deref().unwrap_or(&now)), "", &now);
@@ -189,7 +194,7 @@ impl FakeDocs {
             written,
             whole: !matches!(request.written, Written::Fragment(_)),
             actor: request.actor,
-            stale: request.stale,
+            basis: request.basis,
             under_their_lock: request.under_their_lock,
         });
         let path = self.store.as_ref().expect("files").join(file.path());
@@ -217,7 +222,8 @@ impl FakeDocs {
                 Arc::new(Version { state, belief: true, ..(*version).clone() })
             }
         };
-        Ok(Saved { version, believed, changed, overlaps: Vec::new() })
+        let basis = self.last().basis;
+        Ok(Saved { version, believed, changed, basis, overlaps: Vec::new() })
     }
 }
 
@@ -258,7 +264,7 @@ impl Documents for FakeDocs {
         if written.contains('\0') {
             return Err(Refusal::new(Reason::Invalid, "a NUL byte").at_line(1).into());
         }
-        let seen = request.seen.as_ref().map(|v| text_of(&v.state));
+        let seen = request.base.as_ref().map(|v| text_of(&v.state));
         let doc = request.view.doc();
         let before = self.cached(doc);
         let current = text_of(&before.state);
@@ -278,7 +284,7 @@ impl Documents for FakeDocs {
             written: written.clone(),
             whole,
             actor: request.actor,
-            stale: request.stale,
+            basis: request.basis,
             under_their_lock: request.under_their_lock,
         });
         let (next, belief) = if whole {
@@ -302,7 +308,8 @@ impl Documents for FakeDocs {
             let state: State = Arc::new(Text(Some(belief)));
             Arc::new(Version { state, belief: true, ..(*version).clone() })
         };
-        Ok(Saved { version, believed, changed, overlaps: Vec::new() })
+        let basis = self.last().basis;
+        Ok(Saved { version, believed, changed, basis, overlaps: Vec::new() })
     }
 
     fn files_on_record(&self) -> Result<Vec<FileId>, StoreError> {
@@ -427,8 +434,9 @@ impl Clock for FakeClock {
 #[derive(Default)]
 pub struct FakeMemory {
     pub names: Mutex<Vec<KeptName>>,
-    pub looks: Mutex<Vec<KeptLook>>,
-    /// The next looks are not kept.
+    pub observed: Mutex<Vec<Stored>>,
+    pub resolved: Mutex<Vec<String>>,
+    /// The next observations are not kept.
     pub busy: AtomicBool,
     pub refusals: Mutex<Vec<(View, String, Option<String>)>>,
 }
@@ -447,37 +455,35 @@ impl Memory for FakeMemory {
         self.names.lock().retain(|n| n.view != view);
         Ok(())
     }
-    fn looks(&self) -> Result<Vec<KeptLook>, StoreError> {
-        let looks = self.looks.lock();
-        Ok(looks.iter().map(|look| KeptLook { text: None, ..look.clone() }).collect())
+    fn observations(&self) -> Result<Vec<Stored>, StoreError> {
+        let mut all = self.observed.lock().clone();
+        all.sort_by_key(|o| o.at);
+        Ok(all.into_iter().map(|o| Stored { text: None, ..o }).collect())
     }
-    fn look(&self, doc: DocId, identity: &[u8]) -> Result<Option<KeptLook>, StoreError> {
-        let looks = self.looks.lock();
-        let it = looks.iter().find(|l| l.view.doc() == doc && l.identity == identity);
-        Ok(it.cloned())
+    fn observation(&self, doc: DocId, at: u64) -> Result<Option<Stored>, StoreError> {
+        let all = self.observed.lock();
+        Ok(all.iter().find(|o| o.view.doc() == doc && o.at == at).cloned())
     }
-    fn keep_looks(&self, rows: &[KeptLook], gone: &[(DocId, Vec<u8>)]) -> Result<(), StoreError> {
+    fn keep_observations(&self, changes: &Changes) -> Result<(), StoreError> {
         if self.busy.swap(false, Ordering::SeqCst) {
             return Err(StoreError::Busy);
         }
-        let mut looks = self.looks.lock();
-        let same = |l: &KeptLook, doc, id: &[u8]| l.view.doc() == doc && l.identity == id;
-        looks.retain(|l| {
-            !gone.iter().any(|(doc, id)| same(l, *doc, id))
-                && !rows.iter().any(|r| same(l, r.view.doc(), &r.identity))
+        let mut all = self.observed.lock();
+        all.retain(|o| {
+            !changes.gone.contains(&(o.view.doc(), o.at))
+                && !changes.put.iter().any(|p| (p.view.doc(), p.at) == (o.view.doc(), o.at))
         });
-        looks.extend_from_slice(rows);
+        all.extend_from_slice(&changes.put);
         Ok(())
     }
-    fn record_refusal(
-        &self,
-        _: Stamp,
-        view: View,
-        _: &Actor,
-        refusal: &Refusal,
-        kept_as: Option<&str>,
-    ) -> Result<(), StoreError> {
-        self.refusals.lock().push((view, refusal.to_string(), kept_as.map(str::to_owned)));
+    fn record_refusal(&self, refusal: &KeptRefusal<'_>) -> Result<(), StoreError> {
+        let kept = refusal.kept_as.map(str::to_owned);
+        self.refusals.lock().push((refusal.view, refusal.refusal.to_string(), kept));
+        Ok(())
+    }
+    fn resolve_refusals(&self, kept_as: &[String]) -> Result<(), StoreError> {
+        let mut resolved = self.resolved.lock();
+        resolved.extend_from_slice(kept_as);
         Ok(())
     }
 }

@@ -7,6 +7,7 @@ mod errors;
 mod fakes;
 mod live;
 mod managed;
+mod merge_base;
 mod model;
 mod names;
 mod programs;
@@ -14,7 +15,6 @@ mod random;
 mod reads;
 mod rows;
 mod saves;
-mod seen;
 mod told;
 
 use std::collections::HashMap;
@@ -25,9 +25,9 @@ use parking_lot::Mutex;
 
 use self::disk::Disk;
 use self::fakes::{FakeClock, FakeDocs, FakeMemory, FakeProc, FakeProcs};
-use super::processes::{Descriptor, Exit, ProcId, Process};
 use super::*;
 use crate::model::{DocId, View};
+use crate::process::{Descriptor, Exit, ProcId, Process};
 
 const ROOT: Node = 1;
 const RD: i32 = libc::O_RDONLY;
@@ -108,12 +108,9 @@ impl World {
 
     fn spawn(&self, program: &str, parent: Option<&Process>, session: u32) -> P<'_> {
         let pid = self.number();
-        // A fork of a program goes with the process that was forked first.
-        let forked = parent.filter(|p| p.program == program);
-        let above = parent.into_iter().flat_map(|p| {
-            let more = if forked.is_some() { p.ancestors.len() } else { 1 };
-            std::iter::once(p.id).chain(p.ancestors.iter().copied().take(more))
-        });
+        let above = parent
+            .into_iter()
+            .flat_map(|p| std::iter::once(p.id).chain(p.ancestors.iter().copied()));
         let process = Process {
             id: ProcId { pid, ident: u64::from(pid) << 8 },
             ancestors: above.collect(),

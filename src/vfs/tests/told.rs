@@ -4,8 +4,8 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::model::Reason;
+use crate::process::Processes as _;
 use crate::store::StoreError;
-use crate::vfs::processes::Processes as _;
 
 const SHA256: &str = "user.instancefs.sha256";
 const EXPECT: &str = "user.instancefs.expect-sha256";

@@ -9,9 +9,9 @@ use crate::daemon::ports::StoreMemory;
 use crate::daemon::{Result as DaemonResult, writeout};
 use crate::documents::files::Rules;
 use crate::model::SystemClock;
+use crate::process::{Descriptor, Exit, ProcId, Process, Processes};
 use crate::vfs::plain::Plain;
 use crate::vfs::ports::Documents;
-use crate::vfs::processes::{Descriptor, Exit, ProcId, Process, Processes};
 use crate::vfs::{Caller, Error, Layer, Node, Options, Parts, Renaming, Result, Tree};
 
 /// Every thread number is a process and a session of its own that lives for ever and closes each
@@ -22,7 +22,7 @@ impl Processes for Strangers {
     fn of_thread(&self, tid: u32) -> Option<Process> {
         let id = ProcId { pid: tid, ident: u64::from(tid) };
         let program = format!("program-{tid}");
-        (tid != 0).then_some(Process { id, ancestors: Vec::new(), session: tid, program })
+        (tid != 0).then_some(Process { id, ancestors: Arc::from([]), session: tid, program })
     }
     fn exiting(&self, _: u32) -> Exit {
         Exit::No

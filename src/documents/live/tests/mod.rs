@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use self::lines::Lines;
 use super::*;
-use crate::model::{Stamp, SystemClock, Via};
+use crate::model::{Basis, Rule, Stamp, SystemClock, Via};
 use crate::store::{DB_NAME, LOCK_NAME, Options};
 
 const DOC: DocId = DocId::Missions;
@@ -69,10 +69,11 @@ fn actor() -> Actor {
 fn request<'a>(seen: Option<&Arc<Version>>, written: Written<'a>) -> SaveRequest<'a> {
     SaveRequest {
         view: VIEW,
-        seen: seen.cloned(),
+        base: seen.cloned(),
+        basis: Basis::by(Rule::Own),
+        instead_of: None,
         written,
         actor: actor(),
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     }

@@ -17,7 +17,7 @@ use super::*;
 use crate::documents::Written;
 use crate::documents::files::Judged;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
-use crate::model::{Actor, DocId, SystemClock, Via, View};
+use crate::model::{Actor, Basis, DocId, Rule, SystemClock, Via, View};
 use crate::store::{DB_NAME, Options};
 
 struct Everything;
@@ -72,10 +72,11 @@ fn actor() -> Actor {
 fn request<'a>(path: &str, seen: Option<&Arc<Version>>, written: Written<'a>) -> SaveRequest<'a> {
     SaveRequest {
         view: View::File(id(path)),
-        seen: seen.cloned(),
+        base: seen.cloned(),
+        basis: Basis::by(Rule::Own),
+        instead_of: None,
         written,
         actor: actor(),
-        stale: false,
         under_their_lock: false,
         expect_sha256: None,
     }

@@ -12,7 +12,7 @@ use crate::documents::config::ConfigDocument;
 use crate::documents::live::{Live, SaveRequest};
 use crate::documents::missions::Missions;
 use crate::documents::{Document, Written};
-use crate::model::{Actor, Rev, Via};
+use crate::model::{Actor, Basis, Rev, Rule, Via};
 use crate::store::{self, Store};
 use crate::vfs::plain::Plain;
 
@@ -194,10 +194,11 @@ impl Real for Core {
         let text = serde_json::to_string(&keys).unwrap();
         let request = SaveRequest {
             view,
-            seen: Some(seen),
+            base: Some(seen),
+            basis: Basis::by(Rule::Command),
+            instead_of: None,
             written: Written::Whole(text.as_bytes()),
             actor: Actor::this_process(Via::Command),
-            stale: false,
             under_their_lock: false,
             expect_sha256: None,
         };

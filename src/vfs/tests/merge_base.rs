@@ -1,6 +1,7 @@
-//! Section 4: which version has the writer seen?
+//! Section 4: which version did the writer start from? (The rule itself: `fs::observed::tests`.)
 
 use super::*;
+use crate::model::Rule;
 
 const NOW: &str = "# Missions\n\n## Pending\n- a\n- b\n- z\n";
 
@@ -88,6 +89,18 @@ fn after_an_append_the_writer_has_seen_its_own_lines_besides() {
 }
 
 #[test]
+fn an_append_adds_to_what_the_kin_have_met() {
+    let w = World::new();
+    let agent = w.stranger("agent");
+    agent.fork("cat").cat("missions.md").unwrap();
+    agent.fork("bash").append("missions.md", "- c\n").unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    // What the agent takes out then is out, its own line stays.
+    agent.fork("tee").save("missions.md", "# Missions\n\n## Pending\n- a\n- c\n").unwrap();
+    assert_eq!(w.text(), "# Missions\n\n## Pending\n- a\n- c\n");
+}
+
+#[test]
 fn a_childs_look_counts_if_the_save_keeps_a_line() {
     for (text, seen) in [("## Pending\n- a\n", Some(FIRST)), ("## Pending\n- x\n", None)] {
         let w = World::new();
@@ -116,32 +129,23 @@ fn the_nearer_of_own_and_childs_look_is_taken() {
 }
 
 #[test]
-fn siblings_in_the_session_count_if_the_save_keeps_a_line() {
-    for (text, seen) in [("- b\n- x\n", Some(FIRST)), ("- x\n", None)] {
+fn two_calls_of_one_agent_are_kin_in_whatever_session() {
+    for (text, seen) in [("- b\n- x\n", Some(FIRST)), ("- x\n- y\n- z\n", None)] {
         let w = World::new();
-        let sh = w.stranger("bash");
-        let cat = sh.fork("cat");
+        let agent = w.stranger("agent").process();
+        let cat = w.spawn("cat", Some(&agent), 0);
         cat.cat("missions.md").unwrap();
         cat.exit();
         w.docs.publish(DocId::Missions, Some(NOW));
-        sh.fork("tee").save("missions.md", text).unwrap();
+        let shell = w.spawn("bash", Some(&agent), 0).process();
+        w.spawn("tee", Some(&shell), 0).save("missions.md", text).unwrap();
         assert_eq!(w.docs.last().seen.as_deref(), seen, "{text:?}");
     }
 }
 
 #[test]
-fn two_tool_calls_of_one_agent_are_relatives() {
-    let w = World::new();
-    let agent = w.stranger("agent");
-    let first = agent.fork("bash").fork("cat");
-    let second = agent.fork("bash").fork("sed");
-    let seen = seen_after(&w, first, second, "- a\n- x\n");
-    assert_eq!(seen.as_deref(), Some(FIRST));
-}
-
-#[test]
-fn a_config_counts_by_its_keys() {
-    for (text, seen) in [("{\"b\": 3}\n", true), ("{\"c\": 3}\n", false)] {
+fn a_config_counts_by_its_keys_and_their_values() {
+    for (text, seen) in [("{\"b\": 2}\n", true), ("{\"b\": 3}\n", false), ("{\"c\": 3}\n", false)] {
         let w = World::new();
         let sh = w.stranger("bash");
         sh.fork("cat").cat("config.json").unwrap();
@@ -151,36 +155,35 @@ fn a_config_counts_by_its_keys() {
 }
 
 #[test]
-fn an_ancestors_look_does_not_count_but_its_save_does() {
-    for name in ["agent", "daemon"] {
-        let w = World::new();
-        let daemon = w.stranger("daemon");
-        let agent = daemon.fork(name);
-        assert_eq!(seen_after(&w, daemon, agent, "- a\n- x\n"), None, "{name}");
-    }
+fn a_polling_daemon_lends_nothing_to_a_blind_child() {
     let w = World::new();
     let daemon = w.stranger("daemon");
     let agent = daemon.fork("agent");
+    assert_eq!(seen_after(&w, daemon, agent, "- x\n- y\n"), None);
     daemon.save("missions.md", "- a\n- saved\n").unwrap();
-    agent.save("missions.md", "- a\n- x\n").unwrap();
-    assert_eq!(w.docs.last().seen.as_deref(), Some("- a\n- saved\n"));
+    daemon.fork("agent").save("missions.md", "- other\n- things\n").unwrap();
+    assert_eq!(w.docs.last().seen, None);
+    assert_eq!(w.docs.last().basis.rule, Rule::Blind);
 }
 
 #[test]
-fn another_session_and_nobody_lend_no_eyes() {
-    let w = World::new();
-    let parent = w.stranger("init-like");
-    let me = parent.process();
-    let (a, b) = (w.spawn("a", Some(&me), 0), w.spawn("b", Some(&me), 0));
-    assert_eq!(seen_after(&w, a, b, "- a\n- x\n"), None);
-    let w = World::new();
-    // Children of pid 1 have no parent that counts.
-    let (a, b) = (w.spawn("a", None, 77), w.spawn("b", None, 77));
-    assert_eq!(seen_after(&w, a, b, "- a\n- x\n"), None);
+fn strangers_are_judged_by_what_they_write() {
+    for (text, rule) in [
+        ("# Missions\n\n## Pending\n- a\n- b\n- x\n", Rule::Stranger),
+        ("- a\n- x\n- y\n", Rule::Blind),
+        (FIRST, Rule::Blind),
+    ] {
+        let w = World::new();
+        w.stranger("cat").cat("missions.md").unwrap();
+        w.docs.publish(DocId::Missions, Some(NOW));
+        w.stranger("tee").save("missions.md", text).unwrap();
+        assert_eq!(w.docs.last().basis.rule, rule, "{text:?}");
+        assert!(w.text().contains("- b\n- z\n"), "{text:?}");
+    }
 }
 
 #[test]
-fn a_process_that_cannot_be_told_is_blind_and_lends_nothing() {
+fn a_process_that_cannot_be_told_is_a_stranger_of_its_user() {
     let w = World::new();
     let p = P { w: &w, pid: 0 };
     let who = p.who();
@@ -188,11 +191,16 @@ fn a_process_that_cannot_be_told_is_blind_and_lends_nothing() {
     let r = w.tree.open(&who, node, RD).unwrap().fh;
     assert_eq!(w.tree.read(&who, node, r, 0, 4096).unwrap(), FIRST.as_bytes());
     let h = w.tree.open(&who, node, WR | TRUNC).unwrap().fh;
-    w.tree.write(&who, node, h, 0, b"- a\n- x\n", 0).unwrap();
+    w.tree.write(&who, node, h, 0, b"- b\n", 0).unwrap();
+    w.tree.flush(&who, node, h).unwrap();
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST), "half of it is there");
+    w.tree.release(node, h).unwrap();
+    w.tree.release(node, r).unwrap();
+    let h = w.tree.open(&who, node, WR | TRUNC).unwrap().fh;
+    w.tree.write(&who, node, h, 0, b"- x\n", 0).unwrap();
     w.tree.flush(&who, node, h).unwrap();
     assert_eq!(w.docs.last().seen, None);
     w.tree.release(node, h).unwrap();
-    w.tree.release(node, r).unwrap();
 }
 
 #[test]
@@ -201,7 +209,7 @@ fn a_reused_pid_is_another_process() {
     let p = w.stranger("old");
     p.cat("missions.md").unwrap();
     w.procs.with(p.pid, |proc| proc.process.id.ident += 1);
-    p.save("missions.md", "- a\n").unwrap();
+    p.save("missions.md", "- q\n").unwrap();
     assert_eq!(w.docs.last().seen, None);
 }
 
@@ -235,20 +243,20 @@ fn a_source_whose_writer_saw_nothing_is_judged_by_the_renamer() {
 }
 
 #[test]
-fn a_save_nearer_to_an_older_read_is_marked_stale() {
+fn a_save_nearer_to_an_older_read_started_from_that_one() {
     let w = World::new();
     let p = w.stranger("dashboard");
     p.cat("missions.md").unwrap();
     w.docs.publish(DocId::Missions, Some(NOW));
     p.cat("missions.md").unwrap();
     p.save("missions.md", &format!("{FIRST}- posted\n")).unwrap();
-    assert!(w.docs.last().stale);
-    assert_eq!(w.docs.last().seen.as_deref(), Some(NOW), "by the rule all the same");
-    assert_eq!(w.tree.status().stale.len(), 1);
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert_eq!(w.docs.last().basis.candidates.len(), 2);
+    assert!(w.text().contains("- z\n- posted\n"));
     p.cat("missions.md").unwrap();
     let now = w.text();
     p.save("missions.md", &format!("{now}- more\n")).unwrap();
-    assert!(!w.docs.last().stale);
+    assert_eq!(w.docs.last().seen, Some(now));
 }
 
 #[test]
@@ -300,23 +308,27 @@ fn what_was_read_before_a_restart_counts_beside_what_was_read_after_it() {
     w.clock.forward(1500);
     w.tree.tick();
     p.save("missions.md", &format!("{FIRST}- posted\n")).unwrap();
-    assert_eq!(w.docs.last().seen.as_deref(), Some(NOW));
-    assert!(w.docs.last().stale);
+    assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert_eq!(w.docs.last().basis.candidates.len(), 2);
 }
 
 #[test]
-fn reading_the_renamed_copy_is_a_look_and_renaming_is_not() {
+fn a_name_that_was_renamed_away_and_made_anew_is_replaced() {
     let w = World::new();
     let p = w.stranger("fileinput");
     p.rename("missions.md", "missions.md.bak").unwrap();
     p.save("missions.md", "- x\n").unwrap();
-    assert_eq!(w.docs.last().seen, None);
+    assert_eq!(w.docs.last().basis.rule, Rule::Unlinked);
+    assert_eq!(w.text(), "- x\n");
+    // What has come meanwhile, and nobody has met, stays.
     let w = World::new();
     let p = w.stranger("fileinput");
     p.rename("missions.md", "missions.md.bak").unwrap();
     assert_eq!(p.cat("missions.md.bak").unwrap(), FIRST);
-    p.save("missions.md", "- x\n").unwrap();
+    w.docs.publish(DocId::Missions, Some(NOW));
+    p.save("missions.md", "- b\n- x\n").unwrap();
     assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
+    assert_eq!(w.text(), "- b\n- z\n- x\n");
 }
 
 #[test]
@@ -364,7 +376,6 @@ fn a_read_for_a_backup_is_no_look() {
     p.save("missions.md~", &p.cat("missions.md").unwrap()).unwrap();
     p.save("missions.md", &format!("{FIRST}- mine\n")).unwrap();
     assert_eq!(w.docs.last().seen.as_deref(), Some(FIRST));
-    assert!(!w.docs.last().stale);
     assert!(w.text().contains("- z\n- mine\n"));
 }
 

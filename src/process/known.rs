@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags};
 
-use super::processes::ProcId;
+use super::ProcId;
 
 /// Processes held at once, with two descriptors each.
 const HELD: usize = 32;
@@ -90,8 +90,8 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Processes, System};
     use super::*;
-    use crate::vfs::processes::{Processes, System};
 
     #[test]
     fn a_held_process_is_known_by_its_present_name_until_it_ends() {

@@ -1,14 +1,18 @@
-//! Who is asking, and what it still has open (semantics section 4).
+//! Processes: who is asking, from whom it descends, and what it still has open.
 //!
 //! Reading `/proc` inside a request can hang for good: during exec the kernel holds a lock that
 //! `stat`, `exe`, `cwd`, `fd`, `environ` and `maps` need, and exec flushes files. Only `status`,
 //! `comm`, `statm` and `fdinfo` are read here, `stat` only of a task that is exiting (`statm` all
 //! zero). No lock of ours is held meanwhile.
 
+mod known;
+pub mod mountinfo;
+
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
 use rustix::buffer::spare_capacity;
@@ -16,8 +20,8 @@ use rustix::fs::{CWD, Mode, OFlags, RawDir};
 use rustix::path::Arg;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::known::Known;
-use super::mountinfo::{self, MountInfo};
+use self::known::Known;
+use self::mountinfo::MountInfo;
 use crate::model::session_of;
 
 /// One process, never confused with a later one of the same number.
@@ -34,10 +38,8 @@ pub struct ProcId {
 pub struct Process {
     /// Which.
     pub id: ProcId,
-    /// Its ancestors, nearest first, as far as they count: parent and grandparent, and for a fork
-    /// of a program (same name as its parent) those of the process that was forked first. Pid 1
-    /// and what is above it do not count.
-    pub ancestors: Vec<ProcId>,
+    /// Its ancestors when it was first asked for, nearest first, without pid 1.
+    pub ancestors: Arc<[ProcId]>,
     /// Session id in the daemon's pid namespace; 0 identifies nobody.
     pub session: u32,
     /// `comm`.
@@ -92,13 +94,42 @@ pub struct System {
     mounts: RwLock<Mounts>,
     /// Ancestors by identity: they change only when a parent dies, and what counts is who they
     /// were at first.
-    families: Mutex<HashMap<ProcId, Vec<ProcId>>>,
+    families: Mutex<Families>,
     /// Those that asked last.
-    pub(super) known: Known,
+    known: Known,
 }
 
+/// Processes whose ancestors are remembered, in each of the two halves.
 const FAMILIES_KEPT: usize = 4096;
-const GENERATIONS: usize = 16;
+/// Ancestors that are asked for at most.
+const GENERATIONS: usize = 64;
+
+/// The ancestors of the processes that asked last. When the younger half is full it takes the place
+/// of the older one; who is asked for again moves to the younger half.
+#[derive(Debug, Default)]
+struct Families {
+    younger: HashMap<ProcId, Arc<[ProcId]>>,
+    older: HashMap<ProcId, Arc<[ProcId]>>,
+}
+
+impl Families {
+    fn get(&mut self, id: ProcId) -> Option<Arc<[ProcId]>> {
+        if let Some(found) = self.younger.get(&id) {
+            return Some(found.clone());
+        }
+        let found = self.older.remove(&id)?;
+        self.put(id, found.clone());
+        Some(found)
+    }
+
+    /// What was known first stays.
+    fn put(&mut self, id: ProcId, ancestors: Arc<[ProcId]>) {
+        if self.younger.len() >= FAMILIES_KEPT {
+            self.older = std::mem::take(&mut self.younger);
+        }
+        self.younger.entry(id).or_insert(ancestors);
+    }
+}
 
 struct Status {
     tgid: u32,
@@ -224,27 +255,30 @@ impl System {
         }
     }
 
-    fn ancestors(&self, id: ProcId, ppid: u32, program: &str) -> Vec<ProcId> {
-        if let Some(known) = self.families.lock().get(&id) {
-            return known.clone();
+    /// The ancestors of a process whose parent is `ppid`: one question for the parent if that is
+    /// known already, else one for each generation up to one that is.
+    fn ancestors(&self, id: ProcId, ppid: u32) -> Arc<[ProcId]> {
+        if let Some(known) = self.families.lock().get(id) {
+            return known;
         }
-        let mut found = Vec::new();
+        let mut found = vec![id];
+        let mut above: Arc<[ProcId]> = Arc::from([]);
         let mut next = if ppid <= 1 { None } else { identify(ppid) };
-        let mut left = 2;
-        while let Some(ancestor) = next {
+        while let Some(ancestor) = next.filter(|_| found.len() < GENERATIONS) {
             found.push(ancestor);
-            let forked = left == 2 && comm(ancestor.pid) == program;
-            left -= u32::from(!forked);
-            if left == 0 || found.len() >= GENERATIONS {
+            if let Some(known) = self.families.lock().get(ancestor) {
+                above = known;
                 break;
             }
             next = parent_of(ancestor.pid);
         }
         let mut families = self.families.lock();
-        if families.len() >= FAMILIES_KEPT {
-            families.clear();
+        let mut own = above.to_vec();
+        while let Some(process) = found.pop() {
+            families.put(process, Arc::from(&own[..]));
+            own.insert(0, process);
         }
-        families.entry(id).or_insert(found).clone()
+        families.get(id).unwrap_or_else(|| Arc::from(&own[1..]))
     }
 }
 
@@ -254,7 +288,7 @@ impl Processes for System {
             return None;
         }
         // A pidfd is had of whole processes only: this thread is the one that stands for its own.
-        let family = |id| self.families.lock().get(&id).cloned();
+        let family = |id| self.families.lock().get(id);
         if let Some((id, program)) = self.known.of(tid)
             && let (Some(ancestors), Some(session)) = (family(id), session_of(tid))
         {
@@ -269,7 +303,7 @@ impl Processes for System {
         let status = status(tid)?;
         let id = identify(status.tgid)?;
         let program = comm(id.pid);
-        let ancestors = self.ancestors(id, status.ppid, &program);
+        let ancestors = self.ancestors(id, status.ppid);
         Some(Process { id, ancestors, session: status.session, program })
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-use super::processes::{ProcId, Process};
+use crate::process::{ProcId, Process};
 use super::seen::{Look, Seen};
 use crate::documents::Version;
 use crate::model::{DocId, View};

@@ -1,0 +1,398 @@
+//! What a text of each kind is divided into when a merge base is looked for (SEMANTICS, section 4):
+//! missions, key paths with their values and elements of lists, or lines. Headers, blank lines and a
+//! top-level `version` are none.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use super::config::{self, Form, Value};
+use super::missions::entry::Section;
+use super::missions::marker;
+use super::{Content, State, Version};
+use crate::merge::entries::{Comparison, Entry, compare, hash};
+use crate::model::{FileKind, View};
+
+/// How a text is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syntax {
+    /// Missions by section, without their markers.
+    Missions,
+    /// Key paths with values.
+    Keys(Form),
+    /// Lines. Of a queue an emptied text is a removal, and a drain counts from what was read.
+    Lines {
+        /// It is a queue.
+        queue: bool,
+    },
+}
+
+impl Syntax {
+    /// Of a document; `kind`: that of a managed file.
+    pub fn of(view: View, kind: Option<FileKind>) -> Syntax {
+        match view {
+            View::MissionsMd | View::QuarantineMd => Syntax::Missions,
+            View::ConfigJson => Syntax::Keys(Form::Json),
+            View::ConfigYaml => Syntax::Keys(Form::Yaml),
+            View::File(_) => match kind {
+                Some(FileKind::Json | FileKind::Event) => Syntax::Keys(Form::Json),
+                Some(FileKind::Yaml) => Syntax::Keys(Form::Yaml),
+                Some(FileKind::Queue) => Syntax::Lines { queue: true },
+                Some(FileKind::Text) | None => Syntax::Lines { queue: false },
+            },
+        }
+    }
+
+    /// The entry that a line is, without what is none.
+    fn line(self, line: &[u8]) -> Option<&[u8]> {
+        let line = line.trim_ascii();
+        let header = match line.strip_prefix(b"#") {
+            Some(rest) => {
+                let after = rest.iter().find(|b| **b != b'#');
+                let block = self == Syntax::Missions && line.starts_with(b"### ");
+                !block && after.is_none_or(u8::is_ascii_whitespace)
+            }
+            None => self == Syntax::Missions && line.starts_with(b"<!--"),
+        };
+        (!line.is_empty() && !header).then_some(line)
+    }
+
+    /// The entries of some lines; `place`: the section in force before them.
+    fn lines(self, text: &[u8], mut place: u64) -> Vec<Entry> {
+        let mut found = Vec::new();
+        for line in text.split(|b| *b == b'\n') {
+            if self == Syntax::Missions
+                && let Some(section) = section(line)
+            {
+                place = section;
+                continue;
+            }
+            let Some(entry) = self.line(line) else { continue };
+            let bullet = [b"- ", b"* ", b"+ "].iter().find_map(|b| entry.strip_prefix(*b));
+            let text = String::from_utf8_lossy(bullet.unwrap_or(entry).trim_ascii_start());
+            let text = match self {
+                Syntax::Missions => marker::split(&text).0,
+                _ => &text,
+            };
+            found.push(Entry { key: hash(text), place, slot: None, text: text.into() });
+        }
+        found
+    }
+}
+
+/// The section that a header line opens.
+fn section(line: &[u8]) -> Option<u64> {
+    let name = line.trim_ascii().strip_prefix(b"## ")?;
+    let name = String::from_utf8_lossy(name);
+    Some(match Section::named(&name) {
+        Section::Unknown => hash(name.trim().to_lowercase()),
+        known => hash(known.letter()),
+    })
+}
+
+/// The section in force at the end of some lines.
+fn section_after(text: &[u8]) -> u64 {
+    let last = text.rsplit(|b| *b == b'\n').find_map(section);
+    last.unwrap_or_else(|| hash(Section::Preamble.letter()))
+}
+
+/// A text that was written, divided once for any number of comparisons.
+pub struct Written<'t> {
+    bytes: &'t [u8],
+    syntax: Syntax,
+    /// Where its entry lines begin.
+    starts: OnceCell<Vec<usize>>,
+    keys: OnceCell<Option<Vec<Entry>>>,
+}
+
+impl<'t> Written<'t> {
+    /// The text of a save.
+    pub fn new(bytes: &'t [u8], syntax: Syntax) -> Written<'t> {
+        Written { bytes, syntax, starts: OnceCell::new(), keys: OnceCell::new() }
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &'t [u8] {
+        self.bytes
+    }
+
+    /// How it is divided.
+    pub fn syntax(&self) -> Syntax {
+        self.syntax
+    }
+
+    /// The number of entry lines in its first `from` bytes and in those from `to` on.
+    fn outside(&self, from: usize, to: usize) -> usize {
+        let starts = self.starts.get_or_init(|| {
+            let mut at = 0;
+            let mut starts = Vec::new();
+            for line in self.bytes.split(|b| *b == b'\n') {
+                if self.syntax.line(line).is_some() {
+                    starts.push(at);
+                }
+                at += line.len() + 1;
+            }
+            starts
+        });
+        let before = starts.partition_point(|at| *at < from);
+        before + starts.len() - starts.partition_point(|at| *at < to.max(from))
+    }
+
+    /// Compares a version, as shown under `view`, with the text. `keys`: the version's own
+    /// [`keys_of`], if they are at hand.
+    pub fn compared(&self, version: &Version, view: View, keys: Option<&[Entry]>) -> Comparison {
+        self.compared_with(&version.state, view, keys)
+    }
+
+    fn compared_with(&self, version: &State, view: View, keys: Option<&[Entry]>) -> Comparison {
+        if let Syntax::Keys(form) = self.syntax
+            && let Some(written) = self.keys.get_or_init(|| keys_in(form, self.bytes))
+        {
+            let of_version = match keys {
+                Some(_) => None,
+                None => keys_of_state(version, view, form),
+            };
+            if let Some(of_version) = keys.or(of_version.as_deref()) {
+                return compare(of_version, written, 0);
+            }
+        }
+        let nothing = Content::from_chunks(std::iter::empty());
+        let content = version.view(view).unwrap_or(nothing);
+        let (from, to) = ends_in_common(&content, self.bytes);
+        let tail = self.bytes.len() - to;
+        let middle = content.read(from as u64, content.len() as usize - from - tail);
+        let place = match self.syntax {
+            Syntax::Missions => section_after(&self.bytes[..from]),
+            _ => 0,
+        };
+        let of_version = self.syntax.lines(&middle, place);
+        let written = self.syntax.lines(&self.bytes[from..to], place);
+        compare(&of_version, &written, self.outside(from, to))
+    }
+}
+
+/// How many entries there are after a save (`next`) that its text (`believed`) did not have.
+pub fn others(next: &State, believed: &State, view: View, syntax: Syntax) -> usize {
+    if Arc::ptr_eq(next, believed) {
+        return 0;
+    }
+    let text = believed.view(view).map(|c| c.to_vec()).unwrap_or_default();
+    Written::new(&text, syntax).compared_with(next, view, None).missing.len()
+}
+
+/// What has come and gone between two versions: entries of the later one that the earlier one had
+/// not as they are, and the other way round.
+pub fn between(earlier: &Version, later: &Version, view: View, syntax: Syntax) -> Comparison {
+    let text = later.view(view).map(|c| c.to_vec()).unwrap_or_default();
+    Written::new(&text, syntax).compared(earlier, view, None)
+}
+
+/// The entries of a keyed version; `None`: it cannot be read by keys.
+pub fn keys_of(version: &Version, view: View, form: Form) -> Option<Arc<[Entry]>> {
+    keys_of_state(&version.state, view, form)
+}
+
+fn keys_of_state(version: &State, view: View, form: Form) -> Option<Arc<[Entry]>> {
+    if let Some(state) = version.as_any().downcast_ref::<config::ConfigState>() {
+        return Some(state.value().map(entries_of).unwrap_or_default().into());
+    }
+    let text = version.view(view).map(|c| c.to_vec()).unwrap_or_default();
+    Some(keys_in(form, &text)?.into())
+}
+
+fn keys_in(form: Form, text: &[u8]) -> Option<Vec<Entry>> {
+    let text = std::str::from_utf8(text).ok()?;
+    if text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Some(Vec::new());
+    }
+    Some(entries_of(&config::value_of(form, text)?))
+}
+
+/// An entry for each value at the end of a key path, and for each element of a list.
+fn entries_of(value: &Value) -> Vec<Entry> {
+    let mut found = Vec::new();
+    match value {
+        Value::Map(entries) => {
+            for (key, value) in entries.iter().filter(|(key, _)| key != "version") {
+                collect(hash((0, key)), value, &mut found);
+            }
+        }
+        other => collect(0, other, &mut found),
+    }
+    found
+}
+
+fn collect(path: u64, value: &Value, found: &mut Vec<Entry>) {
+    match value {
+        Value::Map(entries) if !entries.is_empty() => {
+            for (key, value) in entries {
+                collect(hash((path, key)), value, found);
+            }
+        }
+        Value::Seq(elements) if !elements.is_empty() => {
+            for element in elements {
+                let name = ["id", "name"].iter().find_map(|key| match element.entry(key) {
+                    Some(Value::Str(name) | Value::Num(name)) => Some(name),
+                    _ => None,
+                });
+                match name {
+                    Some(name) => collect(hash((path, "[]", name)), element, found),
+                    None => {
+                        let text = element.canonical();
+                        let key = hash((path, "[]", &text));
+                        found.push(Entry { key, place: 0, slot: None, text: text.into() });
+                    }
+                }
+            }
+        }
+        value => {
+            let text = value.canonical();
+            let key = hash((path, &text));
+            found.push(Entry { key, place: 0, slot: Some(path), text: text.into() });
+        }
+    }
+}
+
+/// How many bytes of a text are the beginning of a content too, in whole lines, and where the lines
+/// begin that both end with.
+fn ends_in_common(content: &Content, text: &[u8]) -> (usize, usize) {
+    let mut from = 0;
+    for chunk in content.chunks() {
+        let rest = &text[from..];
+        if rest.starts_with(chunk) {
+            from += chunk.len();
+            continue;
+        }
+        from += chunk.iter().zip(rest).take_while(|(a, b)| a == b).count();
+        break;
+    }
+    let size = content.len() as usize;
+    if from == size && from == text.len() {
+        return (from, from);
+    }
+    from = text[..from].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    let most = size.min(text.len()) - from;
+    let mut tail = 0;
+    for chunk in content.chunks().rev() {
+        let chunk = &chunk[chunk.len().saturating_sub(most - tail)..];
+        let end = &text[..text.len() - tail];
+        if end.ends_with(chunk) {
+            tail += chunk.len();
+            if tail < most {
+                continue;
+            }
+        } else {
+            tail += chunk.iter().rev().zip(end.iter().rev()).take_while(|(a, b)| a == b).count();
+        }
+        break;
+    }
+    // Whole lines of both: behind a line end that is in the common part, or all that is left.
+    let whole = tail == most && from + tail == size && from + tail == text.len();
+    let start = text.len() - tail;
+    let to = match whole {
+        true => start,
+        false => {
+            text[start..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| start + at + 1)
+        }
+    };
+    (from, to.max(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::documents::DocState;
+    use crate::model::{DocId, Rev, Stamp};
+
+    struct Shown(Content);
+
+    impl DocState for Shown {
+        fn view(&self, _: View) -> Option<Content> {
+            Some(self.0.clone())
+        }
+        fn archive(&self) -> Content {
+            self.0.clone()
+        }
+        fn as_any(&self) -> &dyn std::any::Any {
+            self
+        }
+    }
+
+    fn version(text: &[u8], chunk: usize) -> Version {
+        let content = Content::from_chunks(text.chunks(chunk).map(Arc::from));
+        let state: State = Arc::new(Shown(content));
+        Version { doc: DocId::Missions, rev: Rev(1), mtime: Stamp(1), state, belief: false }
+    }
+
+    fn distance(syntax: Syntax, a: &str, b: &str) -> (usize, usize) {
+        let found = Written::new(b.as_bytes(), syntax).compared(
+            &version(a.as_bytes(), 5),
+            View::MissionsMd,
+            None,
+        );
+        (found.distance, found.kept)
+    }
+
+    const NOTE: Syntax = Syntax::Lines { queue: false };
+
+    #[test]
+    fn equal_ends_do_not_count_however_the_version_is_cut() {
+        let text = "alpha\nbeta\nbeta\ngamma\n\ndelta\nepsilon";
+        let others = [
+            text,
+            "alpha\ngamma\n\ndelta\nepsilon",
+            "",
+            "epsilon",
+            "alpha\nbeta\nx1y2\ndelta\nepsilon\n",
+            "delta\nepsilon\nalpha\n",
+            "beta\nbeta\n",
+        ];
+        for size in 1..=text.len() {
+            for other in others {
+                for (a, b) in [(text, other), (other, text)] {
+                    let found = Written::new(b.as_bytes(), NOTE).compared(
+                        &version(a.as_bytes(), size),
+                        View::MissionsMd,
+                        None,
+                    );
+                    let all =
+                        compare(&NOTE.lines(a.as_bytes(), 0), &NOTE.lines(b.as_bytes(), 0), 0);
+                    let numbers = |c: &Comparison| (c.distance, c.kept, c.of_version, c.of_text);
+                    assert_eq!(numbers(&found), numbers(&all), "{size} {a:?} {b:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn missions_are_compared_by_section_and_without_markers() {
+        let old =
+            "# Missions\n\n## Pending\n- one task here\n- and a second\n\n## Done\n- finished\n";
+        let moved = "# Missions\n\n## Pending\n- and a second\n\n## Done\n- finished\n\
+                     - one task here ✅ (2026-07-01 10:00)\n";
+        assert_eq!(distance(Syntax::Missions, old, moved), (1, 3));
+        let marked = old.replace("second\n", "second ⏳(2026-07-01T09:00)\n");
+        assert_eq!(distance(Syntax::Missions, old, &marked), (0, 3));
+        let headed = old.replace("## Done", "## Completed").replace("# Missions", "# My list");
+        assert_eq!(distance(Syntax::Missions, old, &headed), (0, 3));
+    }
+
+    #[test]
+    fn a_heading_is_no_line_of_a_note_but_a_tag_is() {
+        assert_eq!(distance(NOTE, "# A\nx y z\n", "# B\nx y z\n"), (0, 1));
+        assert_eq!(distance(NOTE, "#tag\n", "#\n"), (1, 0));
+    }
+
+    #[test]
+    fn keys_count_with_their_paths_and_values() {
+        let json = Syntax::Keys(Form::Json);
+        let text = "{\"version\": 1, \"a\": {\"r0\": 0, \"r1\": 1}, \"l\": [1, 2]}";
+        assert_eq!(distance(json, text, text), (0, 4));
+        assert_eq!(distance(json, text, "{\"version\": 2, \"b\": {\"r0\": 0}}"), (5, 0));
+        // A comma at the end of a line is no change.
+        let more = "{\"a\": {\n\"r0\": 0,\n\"r1\": 1,\n\"r2\": 2\n}, \"l\": [1, 2]}";
+        assert_eq!(distance(json, text, more), (1, 4));
+        let named = "{\"s\": [{\"name\": \"x\", \"on\": true}, {\"name\": \"y\", \"on\": true}]}";
+        let other = "{\"s\": [{\"name\": \"y\", \"on\": true}, {\"name\": \"x\", \"on\": false}]}";
+        assert_eq!(distance(json, named, other), (1, 3));
+    }
+}

@@ -1,0 +1,3 @@
+//! What the file system means, apart from FUSE.
+
+pub mod observed;

@@ -1,0 +1,531 @@
+//! The observations of one document and the versions that they are of.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{Kind, Stored, Versions, Who};
+use crate::documents::Version;
+use crate::documents::entries::{self, Syntax};
+use crate::merge::entries::{Differing, Entry, is_again};
+use crate::model::{DocId, Rev, Stamp, View};
+use crate::process::ProcId;
+
+/// Versions that are kept, besides those that a living process may still save from.
+const VERSIONS_KEPT: usize = 64;
+/// Versions that are kept at most between two calls of [`Lineage::thin`].
+const VERSIONS_MOST: usize = 1024;
+/// Observations that are kept at most between two calls of [`Lineage::thin`].
+const OBSERVATIONS_MOST: usize = 8192;
+/// Observations of one version by dead processes with the same ancestors: each carries one save.
+const SIBLINGS_KEPT: usize = 16;
+/// Observations of one process that go to the store at once: of one that saves all the time only
+/// the latest matter.
+const STORED_AT_ONCE: usize = 4;
+/// Entries whose texts are remembered after they have gone, to tell their rewordings.
+const GONE_KEPT: usize = 128;
+/// Entries that are remembered as gone from earlier versions.
+const REMOVED_KEPT: usize = 100_000;
+
+/// One meeting of a process with a version.
+#[derive(Debug, Clone)]
+pub(super) struct Observation {
+    /// Its place among all observations.
+    pub at: u64,
+    when: Stamp,
+    pub who: Who,
+    pub kind: Kind,
+    view: View,
+    /// [`Known::serial`].
+    pub version: u64,
+    /// A save has started from it.
+    pub used: bool,
+    /// The store has it as it is.
+    kept: bool,
+}
+
+impl Observation {
+    /// That a version is there, met by nobody.
+    pub fn of_nobody(version: u64, who: Who, view: View) -> Observation {
+        let (when, kind) = (Stamp(0), Kind::Saved);
+        Observation { at: 0, when, who, kind, view, version, used: false, kept: true }
+    }
+}
+
+/// What came with a version: entries that no earlier one had.
+#[derive(Debug, Clone)]
+pub(super) enum Came {
+    /// It is the first: all of it.
+    All,
+    /// These keys; `true`: in other words than before.
+    Keys(Vec<(u64, bool)>),
+}
+
+/// A version that has been met.
+struct Known {
+    serial: u64,
+    /// `None`: it is in the store, with the observation `stored`.
+    version: Option<Arc<Version>>,
+    stored: u64,
+    view: View,
+    /// Its revision, unless it is a text that its writer alone has.
+    rev: Option<Rev>,
+    /// Bytes shown, if it is in memory and there is such a file.
+    size: Option<u64>,
+    keys: Option<Arc<[Entry]>>,
+    came: Option<Came>,
+}
+
+/// All observations of one document.
+#[derive(Default)]
+pub(super) struct Lineage {
+    /// In the order in which they were first met.
+    versions: Vec<Known>,
+    /// By `at`.
+    observations: Vec<Observation>,
+    serial: u64,
+    /// The newest observation by each process or a descendant of it.
+    latest: HashMap<ProcId, u64>,
+    /// The first version on record was asked for.
+    has_first: bool,
+    /// It, if there is any.
+    first: Option<u64>,
+    /// The version up to which it is known what came with each, and what went with any.
+    counted: Option<Arc<Version>>,
+    removed: HashSet<u64>,
+    /// The last of those entries.
+    gone: Vec<Differing>,
+}
+
+fn revision_of(version: &Version) -> Option<Rev> {
+    (!version.belief).then_some(version.rev)
+}
+
+impl Known {
+    fn new(serial: u64, version: Arc<Version>, view: View) -> Known {
+        Known {
+            serial,
+            stored: 0,
+            view,
+            rev: revision_of(&version),
+            size: version.view(view).map(|c| c.len()),
+            version: Some(version),
+            keys: None,
+            came: None,
+        }
+    }
+
+    /// Whether it is this version, or has the same text. `size`: the other one's bytes.
+    fn is(&self, version: &Arc<Version>, view: View, size: Option<u64>) -> bool {
+        if self.rev.is_some() && self.rev == revision_of(version) {
+            return true;
+        }
+        let Some(own) = self.version.as_ref() else { return false };
+        if Arc::ptr_eq(own, version) {
+            return true;
+        }
+        if self.view == view && self.size != size {
+            return false;
+        }
+        own.view(view) == version.view(view)
+    }
+}
+
+impl Lineage {
+    pub fn note(
+        &mut self,
+        at: u64,
+        who: &Who,
+        view: View,
+        version: &Arc<Version>,
+        kind: Kind,
+        now: Stamp,
+    ) {
+        let serial = self.serial_of(view, version);
+        self.observations.push(Observation {
+            at,
+            when: now,
+            who: who.clone(),
+            kind,
+            view,
+            version: serial,
+            used: false,
+            kept: false,
+        });
+        for id in who.chain() {
+            self.latest.insert(id, at);
+        }
+    }
+
+    /// The number of a version; a text that was met before is the same version.
+    fn serial_of(&mut self, view: View, version: &Arc<Version>) -> u64 {
+        let size = version.view(view).map(|c| c.len());
+        let found = self.versions.iter_mut().rev().find(|known| known.is(version, view, size));
+        if let Some(known) = found {
+            // The newer revision knows more of the identities of what is in it.
+            if known.rev.is_none_or(|rev| rev < version.rev) && !version.belief {
+                (known.version, known.rev) = (Some(version.clone()), Some(version.rev));
+            }
+            return known.serial;
+        }
+        self.serial += 1;
+        self.versions.push(Known::new(self.serial, version.clone(), view));
+        self.serial
+    }
+
+    pub fn len(&self) -> usize {
+        self.observations.len()
+    }
+
+    pub fn observations(&self) -> &[Observation] {
+        &self.observations
+    }
+
+    pub fn used(&self) -> u64 {
+        self.observations.last().map_or(0, |o| o.at)
+    }
+
+    /// Bytes of the versions in memory.
+    pub fn bytes(&self) -> u64 {
+        self.versions.iter().filter_map(|k| k.size).sum()
+    }
+
+    fn find(&self, at: u64) -> Option<usize> {
+        self.observations.binary_search_by_key(&at, |o| o.at).ok()
+    }
+
+    pub fn use_up(&mut self, at: u64) {
+        if let Some(index) = self.find(at) {
+            let observation = &mut self.observations[index];
+            (observation.used, observation.kept) = (true, false);
+        }
+    }
+
+    pub fn any_met(&self, which: impl Fn(&Observation) -> bool) -> bool {
+        self.observations.iter().any(which)
+    }
+
+    /// Whether anybody of the user has met the version.
+    pub fn has_met(&self, uid: u32, version: &Arc<Version>, view: View) -> bool {
+        let size = version.view(view).map(|c| c.len());
+        let known = self.versions.iter().find(|known| known.is(version, view, size));
+        known.is_some_and(|k| self.any_met(|o| o.version == k.serial && o.who.uid == uid))
+    }
+
+    pub fn newest_where(&self, which: impl Fn(&Observation) -> bool) -> Option<u64> {
+        self.observations.iter().rev().find(|o| which(o)).map(|o| o.version)
+    }
+
+    /// The version last met by the process or its descendants, else by those below its first ancestor
+    /// that has any.
+    pub fn last_met(&self, who: &Who) -> Option<u64> {
+        let newest = |id: ProcId| -> Option<u64> {
+            let at = self.latest.get(&id)?;
+            match self.find(*at) {
+                Some(index) => Some(self.observations[index].version),
+                None => self.newest_where(|o| o.who.descends_from(id)),
+            }
+        };
+        who.chain().find_map(newest)
+    }
+
+    /// The observation of a version that a save by `who` starts from: the nearest kin's, and of
+    /// equally near ones the newest.
+    pub fn nearest_of(
+        &self,
+        who: &Who,
+        version: &Arc<Version>,
+        view: View,
+        until: u64,
+    ) -> Option<u64> {
+        let size = version.view(view).map(|c| c.len());
+        let found = self.versions.iter().rev().find(|known| known.is(version, view, size));
+        self.nearest(who, found?.serial, until)
+    }
+
+    pub fn own_of(&self, who: &Who, version: &Arc<Version>, view: View) -> Option<u64> {
+        let size = version.view(view).map(|c| c.len());
+        let found = self.versions.iter().rev().find(|known| known.is(version, view, size))?;
+        let own = |o: &&Observation| o.version == found.serial && !o.used && o.who.is(who.process);
+        self.observations.iter().rev().find(own).map(|o| o.at)
+    }
+
+    pub fn nearest(&self, who: &Who, serial: u64, until: u64) -> Option<u64> {
+        let far = |o: &Observation| who.chain().position(|id| o.who.descends_from(id));
+        let open = |o: &&Observation| o.version == serial && !o.used && o.at <= until;
+        let nearest = self
+            .observations
+            .iter()
+            .filter(open)
+            .max_by_key(|o| (std::cmp::Reverse(far(o).unwrap_or(usize::MAX)), o.at));
+        nearest.map(|o| o.at)
+    }
+
+    // --- versions
+
+    fn known(&mut self, serial: u64) -> Option<&mut Known> {
+        let at = self.versions.iter().position(|k| k.serial == serial)?;
+        Some(&mut self.versions[at])
+    }
+
+    /// A version, from the store if it is only there.
+    pub fn version(&mut self, serial: u64, versions: &dyn Versions) -> Option<Arc<Version>> {
+        let known = self.known(serial)?;
+        if known.version.is_none() {
+            known.version = versions.stored(known.view.doc(), known.stored);
+            known.size = known.version.as_ref().and_then(|v| v.view(known.view)).map(|c| c.len());
+        }
+        known.version.clone()
+    }
+
+    /// The entries of a keyed version.
+    pub fn keys(
+        &mut self,
+        serial: u64,
+        view: View,
+        syntax: Syntax,
+        versions: &dyn Versions,
+    ) -> Option<Arc<[Entry]>> {
+        let Syntax::Keys(form) = syntax else { return None };
+        if let Some(keys) = self.known(serial)?.keys.clone() {
+            return Some(keys);
+        }
+        let version = self.version(serial, versions)?;
+        let keys = entries::keys_of(&version, view, form)?;
+        if let Some(known) = self.known(serial) {
+            known.keys = Some(keys.clone());
+        }
+        Some(keys)
+    }
+
+    /// The first version on record, as if it had been met before all others.
+    pub fn with_first(&mut self, view: View, versions: &dyn Versions) -> Option<u64> {
+        if !self.has_first {
+            self.has_first = true;
+            if let Some(first) = versions.first(view.doc())
+                && self.counted.is_none()
+            {
+                let size = first.view(view).map(|c| c.len());
+                match self.versions.iter().position(|k| k.is(&first, view, size)) {
+                    Some(at) => self.versions[..=at].rotate_right(1),
+                    None => {
+                        self.serial += 1;
+                        self.versions.insert(0, Known::new(self.serial, first, view));
+                    }
+                }
+                self.first = self.versions.first().map(|k| k.serial);
+            }
+        }
+        self.first
+    }
+
+    /// What came with each version, in the order in which they were first met.
+    pub fn came(
+        &mut self,
+        view: View,
+        syntax: Syntax,
+        versions: &dyn Versions,
+    ) -> Vec<(u64, Came)> {
+        for at in 0..self.versions.len() {
+            if self.versions[at].came.is_some() {
+                continue;
+            }
+            let serial = self.versions[at].serial;
+            let Some(version) = self.version(serial, versions) else {
+                self.versions[at].came = Some(Came::Keys(Vec::new()));
+                continue;
+            };
+            let came = match &self.counted {
+                None => Came::All,
+                Some(before) => {
+                    let found = entries::between(before, &version, view, syntax);
+                    let new = found.added.iter().filter(|e| !self.removed.contains(&e.key));
+                    let again = |e: &Differing| e.reworded || is_again(e, &self.gone);
+                    let came = new.map(|e| (e.key, again(e))).collect();
+                    if self.removed.len() > REMOVED_KEPT {
+                        self.removed.clear();
+                    }
+                    self.removed.extend(found.missing.iter().map(|e| e.key));
+                    self.gone.extend(found.missing);
+                    self.gone.drain(..self.gone.len().saturating_sub(GONE_KEPT));
+                    Came::Keys(came)
+                }
+            };
+            self.counted = Some(version);
+            self.versions[at].came = Some(came);
+        }
+        let all = self.versions.iter();
+        all.filter_map(|k| Some((k.serial, k.came.clone()?))).collect()
+    }
+
+    // --- bounds
+
+    pub fn is_full(&self) -> bool {
+        self.versions.len() > VERSIONS_MOST || self.observations.len() > OBSERVATIONS_MOST
+    }
+
+    /// Between two calls of [`Lineage::thin`]: the older half goes.
+    pub fn make_room(&mut self) -> impl Iterator<Item = u64> + use<> {
+        let cut = self.observations.get(self.observations.len() / 2).map_or(0, |o| o.at);
+        self.drop_where(|o| o.at < cut).into_iter()
+    }
+
+    /// Lets go of versions that nobody can start from any more and of observations that say no more
+    /// than others do.
+    pub fn thin(&mut self, alive: &mut impl FnMut(ProcId) -> bool) -> Vec<u64> {
+        for known in &mut self.versions {
+            known.keys = None;
+        }
+        let mut gone = self.thin_siblings(alive);
+        if self.versions.len() <= VERSIONS_KEPT {
+            return gone;
+        }
+        let mut newest_of: HashMap<ProcId, u64> = HashMap::new();
+        for o in &self.observations {
+            if let Some(id) = o.who.process {
+                newest_of.insert(id, o.version);
+            }
+        }
+        let mut wanted: HashSet<u64> =
+            newest_of.into_iter().filter(|(id, _)| alive(*id)).map(|(_, v)| v).collect();
+        let mut last_met: HashMap<u64, u64> = HashMap::new();
+        for o in &self.observations {
+            last_met.insert(o.version, o.at);
+        }
+        let mut by_time: Vec<_> = last_met.into_iter().map(|(v, at)| (at, v)).collect();
+        by_time.sort_unstable_by(|a, b| b.cmp(a));
+        wanted.extend(by_time.iter().take(VERSIONS_KEPT).map(|(_, v)| *v));
+        gone.extend(self.drop_where(|o| !wanted.contains(&o.version)));
+        gone
+    }
+
+    fn thin_siblings(&mut self, alive: &mut impl FnMut(ProcId) -> bool) -> Vec<u64> {
+        if self.observations.len() <= VERSIONS_KEPT {
+            return Vec::new();
+        }
+        let mut count: HashMap<(u64, u32, Option<ProcId>, Arc<[ProcId]>), usize> = HashMap::new();
+        let mut over = HashSet::new();
+        for o in self.observations.iter().rev() {
+            // Of a process that lives only its own observations stand for each other.
+            let own = o.who.process.filter(|id| alive(*id));
+            let family = (o.version, o.who.uid, own, o.who.ancestors.clone());
+            let seen = count.entry(family).or_default();
+            *seen += 1;
+            if *seen > SIBLINGS_KEPT {
+                over.insert(o.at);
+            }
+        }
+        if over.is_empty() {
+            return Vec::new();
+        }
+        self.drop_where(|o| over.contains(&o.at))
+    }
+
+    /// Drops observations, and the versions that nobody has met then.
+    fn drop_where(&mut self, which: impl Fn(&Observation) -> bool) -> Vec<u64> {
+        let mut gone = Vec::new();
+        self.observations.retain(|o| {
+            let drop = which(o);
+            if drop {
+                gone.push(o.at);
+            }
+            !drop
+        });
+        let met: HashSet<u64> = self.observations.iter().map(|o| o.version).collect();
+        let first = self.first;
+        self.versions.retain(|k| met.contains(&k.serial) || Some(k.serial) == first);
+        let oldest = self.observations.first().map_or(u64::MAX, |o| o.at);
+        self.latest.retain(|_, at| *at >= oldest);
+        gone
+    }
+
+    // --- the store
+
+    /// All that may be in the store.
+    pub fn stored(&self) -> impl Iterator<Item = u64> {
+        self.observations.iter().map(|o| o.at)
+    }
+
+    pub fn recall(&mut self, stored: Stored) {
+        let Stored { at, when, who, kind, view, used, rev, has_text, .. } = stored;
+        let rev = (!has_text).then_some(rev);
+        let known = self.versions.iter().find(|k| rev.is_some() && k.rev == rev);
+        let version = known.map(|k| k.serial).unwrap_or_else(|| {
+            self.serial += 1;
+            let (serial, version, size) = (self.serial, None, None);
+            let (keys, came) = (None, None);
+            self.versions.push(Known { serial, version, stored: at, view, rev, size, keys, came });
+            serial
+        });
+        for id in who.chain() {
+            self.latest.insert(id, at);
+        }
+        self.observations.push(Observation {
+            at,
+            when,
+            who,
+            kind,
+            view,
+            version,
+            used,
+            kept: true,
+        });
+    }
+
+    pub fn take_changes(&mut self, changes: &mut Vec<Stored>) {
+        let mut count: HashMap<Who, usize> = HashMap::new();
+        for index in (0..self.observations.len()).rev() {
+            if self.observations[index].kept {
+                continue;
+            }
+            self.observations[index].kept = true;
+            let o = self.observations[index].clone();
+            let of = count.entry(o.who.clone()).or_default();
+            *of += 1;
+            if *of > STORED_AT_ONCE {
+                continue;
+            }
+            let Some(version) = self.known(o.version).and_then(|k| k.version.clone()) else {
+                continue;
+            };
+            let text = version.belief.then(|| version.view(o.view).map(|c| c.to_vec())).flatten();
+            changes.push(Stored {
+                at: o.at,
+                when: o.when,
+                who: o.who,
+                kind: o.kind,
+                view: o.view,
+                used: o.used,
+                rev: version.rev,
+                has_text: text.is_some(),
+                text,
+            });
+        }
+    }
+
+    pub fn not_kept(&mut self, at: u64) {
+        if let Some(index) = self.find(at) {
+            self.observations[index].kept = false;
+        }
+    }
+
+    /// The same observations of another document.
+    pub fn moved(
+        &mut self,
+        to: DocId,
+        versions: &dyn Versions,
+        as_new: impl Fn(&Arc<Version>) -> Option<Arc<Version>>,
+    ) -> Lineage {
+        let mut new = Lineage::default();
+        let Some(view) = to.views().next() else { return new };
+        for o in std::mem::take(&mut self.observations) {
+            let version = self.version(o.version, versions);
+            if let Some(version) = version.as_ref().and_then(&as_new) {
+                new.note(o.at, &o.who, view, &version, o.kind, o.when);
+                if let Some(last) = new.observations.last_mut().filter(|last| last.at == o.at) {
+                    last.used = o.used;
+                }
+            }
+        }
+        new
+    }
+}

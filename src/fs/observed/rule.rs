@@ -1,0 +1,372 @@
+//! The rule by which a merge base is chosen (SEMANTICS, section 4): which observations to ask, and
+//! which of their versions the written text started from.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::lineage::{Came, Lineage, Observation};
+use super::{Kind, Versions, Who};
+use crate::documents::Version;
+use crate::documents::entries::Written;
+use crate::merge::entries::Comparison;
+use crate::model::{Basis, Candidate, Rule, View};
+
+/// Versions that are candidates at most, the newest ones.
+const CANDIDATES: usize = 16;
+
+/// The merge base of a save.
+#[derive(Debug, Clone)]
+pub struct Choice {
+    /// `None`: the save is blind.
+    pub version: Option<Arc<Version>>,
+    /// How it was found.
+    pub basis: Basis,
+    /// The observation that the save starts from.
+    pub observation: Option<u64>,
+}
+
+impl Choice {
+    /// A version that needs no search; `None`: blind.
+    pub fn of(version: Option<Arc<Version>>, rule: Rule) -> Choice {
+        let rule = if version.is_some() { rule } else { Rule::Blind };
+        Choice { version, basis: Basis::by(rule), observation: None }
+    }
+}
+
+/// The name was unlinked a moment ago, by the writer or its kin.
+#[derive(Debug, Clone)]
+pub struct Unlink {
+    /// What was there.
+    pub version: Arc<Version>,
+    /// The writing process itself has unlinked it.
+    pub by_itself: bool,
+}
+
+/// A save that is looking for its merge base.
+pub struct Question<'q> {
+    /// Who has written.
+    pub who: &'q Who,
+    /// The name.
+    pub view: View,
+    /// The text.
+    pub written: &'q Written<'q>,
+    /// Only what had been observed by then counts: [`super::Observed::generation`] when a renamed
+    /// file was written.
+    pub until: u64,
+    /// The name was unlinked.
+    pub unlinked: Option<Unlink>,
+    /// Whether the writer has put this version into another file as it was: a backup.
+    pub backed_up: &'q dyn Fn(&Version) -> bool,
+    /// Only rules that ask the writer and its kin.
+    pub kin_only: bool,
+}
+
+struct Search<'s> {
+    lineage: &'s mut Lineage,
+    question: &'s Question<'s>,
+    versions: &'s dyn Versions,
+    compared: HashMap<u64, Option<Comparison>>,
+}
+
+/// The newest observations that are of [`CANDIDATES`] versions, oldest first.
+fn newest(found: impl DoubleEndedIterator<Item = Observation>) -> Vec<Observation> {
+    let mut serials: Vec<u64> = Vec::new();
+    let mut out: Vec<Observation> = Vec::new();
+    for o in found.rev() {
+        if serials.contains(&o.version) {
+            out.push(o);
+        } else if serials.len() < CANDIDATES {
+            serials.push(o.version);
+            out.push(o);
+        }
+    }
+    out.reverse();
+    // That there was no file counts as long as nothing else was met since.
+    let last = out.last().map(|o| o.at);
+    out.retain(|o| o.kind != Kind::Absent || Some(o.at) == last);
+    out
+}
+
+fn distinct(observations: &[Observation]) -> Vec<u64> {
+    let mut serials: Vec<u64> = Vec::new();
+    for o in observations.iter().rev() {
+        if !serials.contains(&o.version) {
+            serials.push(o.version);
+        }
+    }
+    serials
+}
+
+/// Chooses the merge base.
+pub(super) fn choose(
+    lineage: &mut Lineage,
+    question: &Question<'_>,
+    versions: &dyn Versions,
+) -> Choice {
+    let mut search = Search { lineage, question, versions, compared: HashMap::new() };
+    search.choose()
+}
+
+impl Search<'_> {
+    fn live(&self, which: impl Fn(&Observation) -> bool) -> Vec<Observation> {
+        // Whoever has removed the name knows that it is not there.
+        let absent = |o: &Observation| o.kind == Kind::Absent && self.question.unlinked.is_some();
+        let open =
+            |o: &&Observation| !o.used && o.at <= self.question.until && !absent(o) && which(o);
+        newest(self.lineage.observations().iter().filter(open).cloned())
+    }
+
+    fn comparison(&mut self, serial: u64) -> Option<&Comparison> {
+        if !self.compared.contains_key(&serial) {
+            let found = self.compare(serial);
+            self.compared.insert(serial, found);
+        }
+        self.compared.get(&serial)?.as_ref()
+    }
+
+    fn compare(&mut self, serial: u64) -> Option<Comparison> {
+        let (view, written) = (self.question.view, self.question.written);
+        let keys = self.lineage.keys(serial, view, written.syntax(), self.versions);
+        let version = self.lineage.version(serial, self.versions)?;
+        Some(written.compared(&version, view, keys.as_deref()))
+    }
+
+    fn with_evidence(
+        &mut self,
+        found: Vec<Observation>,
+        enough: impl Fn(&Comparison) -> bool,
+    ) -> Vec<Observation> {
+        let mut out = Vec::new();
+        for o in found {
+            if self.comparison(o.version).is_some_and(&enough) {
+                out.push(o);
+            }
+        }
+        out
+    }
+
+    fn equals(&mut self, serial: u64) -> bool {
+        let (view, bytes) = (self.question.view, self.question.written.bytes());
+        let version = self.lineage.version(serial, self.versions);
+        version.and_then(|v| v.view(view)).is_some_and(|c| c.equals(bytes))
+    }
+
+    fn choose(&mut self) -> Choice {
+        let (own, kin) = (self.own(), self.kin());
+        let mut candidates: Vec<Observation> = own;
+        for o in kin {
+            if candidates.iter().all(|c| c.at != o.at) {
+                candidates.push(o);
+            }
+        }
+        candidates.sort_unstable_by_key(|o| o.at);
+        if let Some(unlink) = self.question.unlinked.clone()
+            && (candidates.is_empty() || unlink.by_itself && self.is_written_back())
+        {
+            return self.replacement(unlink);
+        }
+        if !candidates.is_empty() {
+            return self.pick(&candidates, None);
+        }
+        if self.question.kin_only {
+            return Choice::of(None, Rule::Blind);
+        }
+        let far = self.strangers();
+        let written_back = distinct(&far).into_iter().any(|serial| self.equals(serial));
+        if far.is_empty() || written_back {
+            return Choice::of(None, Rule::Blind);
+        }
+        self.pick(&far, Some(Rule::Stranger))
+    }
+
+    /// What the writer has met without evidence, its descendants with.
+    fn own(&mut self) -> Vec<Observation> {
+        let Some(me) = self.question.who.process else { return Vec::new() };
+        let mut found = self.live(|o| o.who.descends_from(me));
+        if distinct(&found).len() > 1 {
+            let read = found.iter().rfind(|o| o.who.is(Some(me)) && o.kind == Kind::Read);
+            if let Some(serial) = read.map(|o| o.version)
+                && let Some(version) = self.lineage.version(serial, self.versions)
+                && (self.question.backed_up)(&version)
+            {
+                let backup = |o: &Observation| {
+                    o.version == serial && o.who.is(Some(me)) && o.kind == Kind::Read
+                };
+                found.retain(|o| !backup(o));
+            }
+        }
+        let mut out = Vec::new();
+        for o in found {
+            let itself = o.who.is(Some(me));
+            if itself || self.comparison(o.version).is_some_and(Comparison::keeps_any) {
+                out.push(o);
+            }
+        }
+        out
+    }
+
+    /// What those below the first ancestor have met that has any observation.
+    fn kin(&mut self) -> Vec<Observation> {
+        let (who, until) = (self.question.who, self.question.until);
+        let saved =
+            |o: &Observation| o.kind == Kind::Saved && o.at <= until && o.who.is(who.process);
+        if self.lineage.any_met(saved) {
+            return Vec::new();
+        }
+        for ancestor in who.ancestors.iter() {
+            let group = self.live(|o| o.who.descends_from(*ancestor));
+            if !group.is_empty() {
+                return self.with_evidence(group, Comparison::is_kin);
+            }
+        }
+        Vec::new()
+    }
+
+    /// What anybody of the user has met, and the first version.
+    fn strangers(&mut self) -> Vec<Observation> {
+        let (view, uid) = (self.question.view, self.question.who.uid);
+        let mut found = self.live(|o| o.who.uid == uid && o.kind != Kind::Absent);
+        if let Some(first) = self.lineage.with_first(view, self.versions)
+            && !found.iter().any(|o| o.version == first)
+        {
+            let nobody = Who { process: None, ancestors: Arc::from([]), uid };
+            found.insert(0, Observation::of_nobody(first, nobody, view));
+        }
+        self.with_evidence(found, Comparison::is_of_a_stranger)
+    }
+
+    /// Whether the text is an old version byte for byte and the writing process has met none: a tool
+    /// puts back what was there (`git checkout`). An editor has met one.
+    fn is_written_back(&mut self) -> bool {
+        let who = self.question.who;
+        let met = |o: &Observation| o.who.is(who.process) && o.kind != Kind::Absent;
+        if self.lineage.any_met(met) {
+            return false;
+        }
+        let all: Vec<u64> = distinct(self.lineage.observations());
+        all.into_iter().take(CANDIDATES * 4).any(|serial| self.equals(serial))
+    }
+
+    /// To remove and to make anew is to replace: what anybody of the user has met goes.
+    fn replacement(&mut self, unlink: Unlink) -> Choice {
+        let uid = self.question.who.uid;
+        let met = |o: &Observation| o.who.uid == uid && o.kind != Kind::Absent;
+        let serial = self.lineage.newest_where(met);
+        let newest = serial.and_then(|serial| self.lineage.version(serial, self.versions));
+        let met = self.lineage.has_met(uid, &unlink.version, self.question.view);
+        let version = match newest {
+            Some(newest) if !met => newest,
+            _ => unlink.version,
+        };
+        Choice::of(Some(version), Rule::Unlinked)
+    }
+
+    /// Which of the candidates, oldest first, the text started from.
+    fn pick(&mut self, candidates: &[Observation], rule: Option<Rule>) -> Choice {
+        let all = distinct(candidates);
+        let mut left = all.clone();
+        let mut undo = false;
+        if left.len() > 1 {
+            left.truncate(left.len() - self.floor(&left));
+        }
+        let chosen = match left[..] {
+            [only] => only,
+            _ => {
+                let equal = left.iter().copied().find(|serial| self.equals(*serial));
+                let chosen = self.nearest(candidates, left, equal);
+                undo = equal.is_some_and(|equal| equal != chosen);
+                chosen
+            }
+        };
+        let version = self.lineage.version(chosen, self.versions);
+        let who = self.question.who;
+        let observation = self.lineage.nearest(who, chosen, self.question.until);
+        let own = |at: u64| {
+            let found = candidates.iter().find(|o| o.at == at);
+            found.is_some_and(|o| who.process.is_some_and(|me| o.who.descends_from(me)))
+        };
+        let kinship = if observation.is_some_and(own) { Rule::Own } else { Rule::Kin };
+        let listed = if all.len() > 1 { all } else { Vec::new() };
+        let candidates = listed.into_iter().filter_map(|serial| self.listed(serial)).collect();
+        Choice {
+            version,
+            basis: Basis { rule: rule.unwrap_or(kinship), undo, others: 0, candidates },
+            observation,
+        }
+    }
+
+    fn listed(&mut self, serial: u64) -> Option<Candidate> {
+        let version = self.lineage.version(serial, self.versions)?;
+        let found = self.comparison(serial)?;
+        let (distance, kept) = (found.distance, found.kept);
+        Some(Candidate::new(version.rev, version.belief, distance, kept))
+    }
+
+    /// How many of the oldest candidates are out, because the text has most of what came with a later
+    /// one: its writer knows that one.
+    fn floor(&mut self, newest_first: &[u64]) -> usize {
+        let (view, syntax) = (self.question.view, self.question.written.syntax());
+        self.lineage.with_first(view, self.versions);
+        let came = self.lineage.came(view, syntax, self.versions);
+        let mut floor = 0;
+        for (at, serial) in newest_first.iter().rev().enumerate() {
+            let Some((_, came)) = came.iter().find(|(s, _)| s == serial) else { continue };
+            let Some(found) = self.comparison(*serial) else { continue };
+            let (has, of) = match came {
+                Came::All => {
+                    let gone = found.missing.iter().filter(|e| !e.reworded).count();
+                    (found.of_version - gone, found.of_version)
+                }
+                Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
+            };
+            if has * 2 > of {
+                floor = floor.max(at);
+            }
+        }
+        floor
+    }
+
+    /// The nearest candidate; of equally near ones the older, since then only what was surely met is
+    /// removed. `equal`: the text is this one.
+    fn nearest(
+        &mut self,
+        candidates: &[Observation],
+        mut left: Vec<u64>,
+        equal: Option<u64>,
+    ) -> u64 {
+        if let Some(equal) = equal {
+            let met = candidates.iter().rfind(|o| o.version == equal).map_or(0, |o| o.at);
+            let saves = candidates.iter().filter(|o| o.kind == Kind::Saved && o.at > met);
+            let Some(last) = saves.map(|o| o.at).max() else { return left[0] };
+            // Written back: what came since the last save of its own is what it undoes.
+            left =
+                distinct(&candidates.iter().filter(|o| o.at >= last).cloned().collect::<Vec<_>>());
+        } else {
+            let newest = left[0];
+            let mut nothing = true;
+            for serial in &left {
+                nothing &= self.comparison(*serial).is_none_or(|c| c.kept == 0);
+            }
+            if nothing {
+                return newest;
+            }
+        }
+        let mut best = (usize::MAX, left[0]);
+        for serial in left {
+            let distance = self.comparison(serial).map_or(usize::MAX, |c| c.distance);
+            if distance <= best.0 {
+                best = (distance, serial);
+            }
+        }
+        best.1
+    }
+}
+
+/// Whether the text has an entry that came with a version: as it is, or, if it is not itself an older
+/// one in other words, reworded.
+fn has(found: &Comparison, (key, reworded): (u64, bool)) -> bool {
+    match found.missing.iter().find(|e| e.key == key) {
+        None => true,
+        Some(missing) => missing.reworded && !reworded,
+    }
+}

@@ -1,0 +1,627 @@
+//! The rule against a second one, written over sets from the words of SEMANTICS, section 4, and
+//! cases of each sentence there.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+use crate::documents::entries::{Syntax, Written};
+use crate::documents::{Content, DocState, State};
+use crate::model::{FileId, Rule};
+
+struct Text(Option<String>);
+
+impl DocState for Text {
+    fn view(&self, _: View) -> Option<Content> {
+        self.0.clone().map(|t| Content::from(t.into_bytes()))
+    }
+    fn archive(&self) -> Content {
+        Content::from(self.0.clone().unwrap_or_default().into_bytes())
+    }
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+fn note() -> View {
+    View::File(FileId::of("memory/observed.md"))
+}
+
+fn version(rev: u64, text: Option<&str>) -> Arc<Version> {
+    let state: State = Arc::new(Text(text.map(str::to_owned)));
+    Arc::new(Version { doc: note().doc(), rev: Rev(rev), mtime: Stamp(0), state, belief: false })
+}
+
+fn id(pid: u32) -> ProcId {
+    ProcId { pid, ident: u64::from(pid) }
+}
+
+/// A process and its ancestors, nearest first.
+fn who(chain: &[u32]) -> Who {
+    let ancestors = chain[1..].iter().map(|pid| id(*pid)).collect();
+    Who { process: Some(id(chain[0])), ancestors, uid: 1 }
+}
+
+fn text_of(version: &Version) -> String {
+    let bytes = version.view(note()).map(|c| c.to_vec()).unwrap_or_default();
+    String::from_utf8(bytes).unwrap()
+}
+
+struct Save<'s> {
+    who: Who,
+    text: &'s str,
+    until: u64,
+    unlinked: Option<Unlink>,
+    kin_only: bool,
+    backup: &'s str,
+}
+
+impl<'s> Save<'s> {
+    fn by(chain: &[u32], text: &'s str) -> Save<'s> {
+        let (until, unlinked, kin_only) = (u64::MAX, None, false);
+        Save { who: who(chain), text, until, unlinked, kin_only, backup: "\0" }
+    }
+
+    fn choose(&self, observed: &Observed) -> Choice {
+        observed.choose(&Question {
+            who: &self.who,
+            view: note(),
+            written: &Written::new(self.text.as_bytes(), Syntax::Lines { queue: false }),
+            until: self.until,
+            unlinked: self.unlinked.clone(),
+            backed_up: &|v| text_of(v) == self.backup,
+            kin_only: self.kin_only,
+        })
+    }
+
+    fn base(&self, observed: &Observed) -> Option<u64> {
+        self.choose(observed).version.map(|v| v.rev.0)
+    }
+
+    /// Chooses, and has committed.
+    fn done(&self, observed: &Observed, rev: u64) -> Option<u64> {
+        let choice = self.choose(observed);
+        if let Some(at) = choice.observation {
+            observed.use_up(note().doc(), at);
+        }
+        observed.saved(&self.who, note(), &version(rev, Some(self.text)), Stamp(0));
+        choice.version.map(|v| v.rev.0)
+    }
+}
+
+/// Versions by revision, and reads of them.
+struct Told {
+    observed: Observed,
+    texts: Vec<&'static str>,
+}
+
+impl Told {
+    fn new(texts: &[&'static str]) -> Told {
+        Told { observed: Observed::default(), texts: texts.to_vec() }
+    }
+
+    fn read(&self, chain: &[u32], rev: usize) {
+        let version = version(rev as u64, Some(self.texts[rev - 1]));
+        self.observed.read(&who(chain), note(), &version, Stamp(0));
+    }
+}
+
+const ONE: &str = "alpha one\nbeta two\ngamma three\n";
+const TWO: &str = "alpha one\nbeta two\ngamma three\ndelta four\n";
+const EDIT: &str = "alpha one\ngamma three, reworded\n";
+
+#[test]
+fn a_reader_in_another_process_of_the_same_agent_is_the_writers_eyes() {
+    // An agent, its shell tools each in a session of its own, and a helper four generations below.
+    for (reader, writer) in [
+        (&[20u32, 10][..], &[21u32, 10][..]),
+        (&[10], &[21, 10]),
+        (&[20, 10], &[10]),
+        (&[10], &[24, 23, 22, 21, 10]),
+        (&[24, 23, 22, 21, 10], &[34, 33, 32, 31, 10]),
+    ] {
+        let told = Told::new(&[ONE, TWO]);
+        told.read(reader, 1);
+        let choice = Save::by(writer, EDIT).choose(&told.observed);
+        assert_eq!(choice.version.map(|v| v.rev.0), Some(1), "{reader:?} {writer:?}");
+        // Somebody else's later version, read once more just before the save, changes nothing.
+        told.read(reader, 2);
+        assert_eq!(Save::by(writer, EDIT).base(&told.observed), Some(1));
+    }
+}
+
+#[test]
+fn a_stranger_is_judged_by_its_text_and_a_template_copied_again_is_blind() {
+    let told = Told::new(&[ONE, TWO]);
+    told.read(&[10], 1);
+    told.read(&[10], 2);
+    assert_eq!(Save::by(&[50], EDIT).choose(&told.observed).basis.rule, Rule::Stranger);
+    assert_eq!(Save::by(&[50], EDIT).base(&told.observed), Some(1));
+    assert_eq!(Save::by(&[50], ONE).base(&told.observed), None, "equal to an old version");
+    assert_eq!(Save::by(&[50], "zeta nine\n").base(&told.observed), None);
+    let mut other = Save::by(&[50], EDIT);
+    other.who.uid = 2;
+    assert_eq!(other.base(&told.observed), None, "another user's eyes do not count");
+}
+
+#[test]
+fn kin_count_with_evidence_only() {
+    let told = Told::new(&[ONE]);
+    told.read(&[10], 1);
+    assert_eq!(Save::by(&[21, 10], "zeta nine\nomega ten\n").base(&told.observed), None);
+    assert_eq!(Save::by(&[10], "zeta nine\nomega ten\n").base(&told.observed), Some(1));
+}
+
+#[test]
+fn a_read_carries_one_save() {
+    let told = Told::new(&[ONE]);
+    told.read(&[10], 1);
+    let mine = "alpha one\nbeta two\ngamma three\nmine alone\n";
+    assert_eq!(Save::by(&[10], mine).done(&told.observed, 2), Some(1));
+    // The next one is compared with what it has saved itself.
+    assert_eq!(Save::by(&[10], ONE).base(&told.observed), Some(2));
+}
+
+#[test]
+fn an_undo_goes_back_from_the_last_save() {
+    let told = Told::new(&[ONE]);
+    told.read(&[20, 10], 1);
+    assert_eq!(Save::by(&[21, 10], EDIT).done(&told.observed, 2), Some(1));
+    told.observed.read(&who(&[22, 10]), note(), &version(2, Some(EDIT)), Stamp(0));
+    told.read(&[22, 10], 1);
+    let choice = Save::by(&[23, 10], ONE).choose(&told.observed);
+    assert_eq!(choice.version.map(|v| v.rev.0), Some(1), "met again since: nothing is undone");
+    let told = Told::new(&[ONE]);
+    told.read(&[20, 10], 1);
+    told.read(&[20, 10], 1);
+    Save::by(&[21, 10], EDIT).done(&told.observed, 2);
+    let choice = Save::by(&[23, 10], ONE).choose(&told.observed);
+    assert_eq!((choice.version.map(|v| v.rev.0), choice.basis.undo), (Some(2), true));
+}
+
+#[test]
+fn what_came_since_and_is_taken_out_is_gone() {
+    let told = Told::new(&[ONE, TWO]);
+    told.read(&[20, 10], 1);
+    told.read(&[21, 10], 2);
+    assert_eq!(Save::by(&[22, 10], ONE).base(&told.observed), Some(2), "claimed by deleting it");
+}
+
+#[test]
+fn a_read_for_a_backup_is_none() {
+    let told = Told::new(&[ONE, TWO]);
+    told.read(&[10], 1);
+    told.read(&[10], 2);
+    let mut save = Save::by(&[10], ONE);
+    assert_eq!(save.base(&told.observed), Some(2));
+    save.backup = TWO;
+    assert_eq!(save.base(&told.observed), Some(1), "`:wq` of the unchanged text");
+}
+
+#[test]
+fn whoever_knows_a_later_version_did_not_start_from_an_earlier_one() {
+    const MORE: &str = "alpha one\nbeta two\ngamma three\nnew entry one\nother thing two\n";
+    let told = Told::new(&[ONE, MORE]);
+    told.read(&[20, 10], 1);
+    told.read(&[21, 10], 2);
+    // Nearer to the first one by distance, but it has what came with the second.
+    let text = "new entry one\nother thing two\n";
+    assert_eq!(Save::by(&[10], text).base(&told.observed), Some(2));
+}
+
+#[test]
+fn to_unlink_and_make_anew_is_to_replace_but_not_what_was_never_met() {
+    let there = version(2, Some(TWO));
+    let unlink = |by_itself| Unlink { version: there.clone(), by_itself };
+    let told = Told::new(&[ONE, TWO]);
+    let mut save = Save { unlinked: Some(unlink(true)), ..Save::by(&[50], "zeta nine\n") };
+    assert_eq!(save.base(&told.observed), Some(2), "nobody has met anything");
+    told.read(&[20, 10], 1);
+    assert_eq!(save.base(&told.observed), Some(1), "what nobody of the user has met stays");
+    told.read(&[30, 10], 2);
+    assert_eq!(save.base(&told.observed), Some(2));
+    // What the kin say that was met counts more, unless a tool puts back an old text as it was.
+    save = Save { unlinked: Some(unlink(false)), ..Save::by(&[21, 10], EDIT) };
+    assert_eq!(save.base(&told.observed), Some(1));
+    save = Save { unlinked: Some(unlink(true)), ..Save::by(&[21, 10], ONE) };
+    assert_eq!(save.base(&told.observed), Some(2));
+    // An editor that moves the file away as a backup and undoes what it has done is no such tool.
+    Save::by(&[60], EDIT).done(&told.observed, 3);
+    save = Save { unlinked: Some(unlink(true)), ..Save::by(&[60], ONE) };
+    assert_eq!(save.base(&told.observed), Some(3));
+}
+
+#[test]
+fn that_there_was_no_file_counts_until_something_else_was_met() {
+    let told = Told::new(&[ONE, TWO]);
+    told.observed.absent(&who(&[20, 10]), note(), &version(7, None), Stamp(0));
+    assert_eq!(Save::by(&[21, 10], "zeta nine\n").base(&told.observed), Some(7));
+    told.read(&[22, 10], 1);
+    assert_eq!(Save::by(&[21, 10], EDIT).base(&told.observed), Some(1));
+    assert_eq!(Save::by(&[21, 10], "zeta nine\n").base(&told.observed), None);
+}
+
+#[test]
+fn a_named_writer_is_one_wherever_its_processes_hang() {
+    let told = Told::new(&[ONE]);
+    told.observed.name_writer(id(10), "agent", 1);
+    told.observed.name_writer(id(40), "agent", 1);
+    told.observed.name_writer(id(60), "agent", 2);
+    let process = |chain: &[u32]| Process {
+        id: id(chain[0]),
+        ancestors: chain[1..].iter().map(|pid| id(*pid)).collect(),
+        session: 0,
+        program: String::new(),
+    };
+    let named = |chain: &[u32]| told.observed.who(Some(&process(chain)), 1);
+    told.observed.read(&named(&[11, 10]), note(), &version(1, Some(ONE)), Stamp(0));
+    let other = Save { who: named(&[41, 40]), ..Save::by(&[1], "zeta nine\n") };
+    assert_eq!(other.base(&told.observed), Some(1), "as if the process itself had read it");
+    assert_ne!(named(&[61, 60]), named(&[41, 40]), "names are a user's own");
+    assert_eq!(named(&[70]), who(&[70]));
+}
+
+#[test]
+fn kinship_ends_at_the_first_family_that_has_met_the_document() {
+    let told = Told::new(&[ONE]);
+    let kin = |a: &[u32], b: &[u32]| told.observed.are_kin(&who(a), &who(b), note().doc());
+    assert!(kin(&[21, 10], &[22, 10]) && kin(&[10], &[22, 10]) && kin(&[22, 10], &[10]));
+    assert!(kin(&[21, 20, 5], &[31, 30, 5]), "one terminal program above two shells");
+    assert!(!kin(&[21, 20], &[31, 30]));
+    told.read(&[29, 20, 5], 1);
+    assert!(!kin(&[21, 20, 5], &[31, 30, 5]), "its own family has met it");
+    assert!(kin(&[21, 20, 5], &[29, 20, 5]));
+}
+
+#[test]
+fn many_observers_take_no_place_from_an_open_editor() {
+    let told = Told::new(&[ONE]);
+    told.read(&[10], 1);
+    told.read(&[11, 9], 1);
+    for n in 0..3000u32 {
+        let text = format!("{TWO}number {n}\n");
+        let version = version(10 + u64::from(n), Some(&text));
+        told.observed.read(&who(&[1000 + n, 99]), note(), &version, Stamp(0));
+        if n % 500 == 0 {
+            told.observed.thin(|p| p == id(10) || p == id(99));
+        }
+    }
+    told.observed.thin(|p| p == id(10) || p == id(99));
+    assert!(told.observed.len() < 200, "{}", told.observed.len());
+    assert_eq!(Save::by(&[10], EDIT).base(&told.observed), Some(1));
+    // Very many readers of one version: an observation for each of some, and nobody else's less.
+    for n in 0..3000 {
+        told.read(&[10_000 + n, 98], 1);
+    }
+    told.observed.thin(|p| p == id(10));
+    assert!(told.observed.len() < 300, "{}", told.observed.len());
+    assert_eq!(Save::by(&[12, 10], EDIT).base(&told.observed), Some(1));
+}
+
+#[test]
+fn observations_read_back_from_the_store() {
+    struct OnRecord(Vec<Stored>);
+    impl Versions for OnRecord {
+        fn stored(&self, _: DocId, at: u64) -> Option<Arc<Version>> {
+            let found = self.0.iter().find(|o| o.at == at)?;
+            let text = match &found.text {
+                Some(text) => String::from_utf8(text.clone()).unwrap(),
+                None => [ONE, TWO][found.rev.0 as usize - 1].to_owned(),
+            };
+            Some(version(found.rev.0, Some(&text)))
+        }
+        fn first(&self, _: DocId) -> Option<Arc<Version>> {
+            Some(version(1, Some(ONE)))
+        }
+    }
+    let told = Told::new(&[ONE, TWO]);
+    told.read(&[20, 10], 1);
+    told.read(&[30, 11], 2);
+    let own = Arc::new(Version { belief: true, ..(*version(2, Some(EDIT))).clone() });
+    told.observed.saved(&who(&[12]), note(), &own, Stamp(0));
+    told.read(&[31, 11], 1);
+    told.observed.use_up(note().doc(), 4);
+    let changes = told.observed.take_changes();
+    assert_eq!(changes.put.len(), 4);
+    assert!(told.observed.take_changes().put.is_empty());
+    for stored in &changes.put {
+        assert_eq!(Who::from_bytes(&stored.who.to_bytes(), 1), stored.who);
+    }
+    let again = Observed::new(Arc::new(OnRecord(changes.put.clone())));
+    let mut all = changes.put;
+    all.sort_by_key(|o| o.at);
+    all.into_iter().for_each(|o| again.recall(Stored { text: None, ..o }));
+    assert_eq!(Save::by(&[21, 10], EDIT).base(&again), Some(1));
+    assert_eq!(Save::by(&[32, 11], EDIT).base(&again), Some(2), "the other one is used up");
+    assert_eq!(Save::by(&[12], "zeta nine\n").base(&again), Some(2));
+    assert!(again.generation() >= 4);
+    // A used observation is put on record again, as are those that could not be kept.
+    again.use_up(note().doc(), 1);
+    let changes = again.take_changes();
+    assert_eq!(changes.put.iter().map(|o| (o.at, o.used)).collect::<Vec<_>>(), [(1, true)]);
+    again.not_kept(changes);
+    assert_eq!(again.take_changes().put.len(), 1);
+}
+
+// --- the second rule, over sets of (letter, version)
+
+type Set = BTreeSet<(u32, u32)>;
+
+#[derive(Clone)]
+struct Met {
+    chain: Vec<u32>,
+    version: Set,
+    saved: bool,
+    used: bool,
+}
+
+struct Model {
+    met: Vec<Met>,
+    first: Set,
+}
+
+fn letters(set: &Set) -> BTreeMap<u32, u32> {
+    set.iter().copied().collect()
+}
+
+fn apart(a: &Set, b: &Set) -> usize {
+    let (a, b) = (letters(a), letters(b));
+    let all: BTreeSet<u32> = a.keys().chain(b.keys()).copied().collect();
+    all.into_iter().filter(|l| a.get(l) != b.get(l)).count()
+}
+
+fn evidence(v: &Set, w: &Set) -> usize {
+    let w = letters(w);
+    v.iter().filter(|(l, _)| w.contains_key(l)).count()
+}
+
+impl Model {
+    /// Numbers of the newest observations of at most 16 versions.
+    fn newest(&self, which: impl Fn(&Met) -> bool) -> Vec<usize> {
+        let mut versions: Vec<&Set> = Vec::new();
+        let mut found = Vec::new();
+        for (n, met) in self.met.iter().enumerate().rev().filter(|(_, m)| !m.used && which(m)) {
+            if versions.contains(&&met.version) || versions.len() < 16 {
+                if !versions.contains(&&met.version) {
+                    versions.push(&met.version);
+                }
+                found.push(n);
+            }
+        }
+        found.reverse();
+        found
+    }
+
+    fn choose(&self, chain: &[u32], w: &Set) -> Option<Set> {
+        let me = chain[0];
+        let mut all = self.newest(|m| m.chain.contains(&me));
+        all.retain(|n| {
+            let met = &self.met[*n];
+            met.chain[0] == me || met.version.is_empty() || evidence(&met.version, w) > 0
+        });
+        if !self.met.iter().any(|m| m.saved && m.chain[0] == me) {
+            for ancestor in &chain[1..] {
+                let group = self.newest(|m| m.chain.contains(ancestor));
+                if group.is_empty() {
+                    continue;
+                }
+                all.extend(group.into_iter().filter(|n| {
+                    let v = &self.met[*n].version;
+                    let k = evidence(v, w);
+                    v.is_empty() || k > 0 && k * 2 >= v.len().min(w.len())
+                }));
+                break;
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        if !all.is_empty() {
+            return Some(self.pick(&all, w));
+        }
+        let mut far = self.met.clone();
+        far.insert(
+            0,
+            Met { chain: vec![0], version: self.first.clone(), saved: true, used: false },
+        );
+        let world = Model { met: far, first: Set::new() };
+        let mut all = world.newest(|_| true);
+        if !all.iter().any(|n| world.met[*n].version == self.first) {
+            all.insert(0, 0);
+        }
+        all.retain(|n| {
+            let v = &world.met[*n].version;
+            let k = evidence(v, w);
+            k > 0 && k * 2 >= v.len().max(w.len())
+        });
+        let same = all.iter().any(|n| world.met[*n].version == *w);
+        (!all.is_empty() && !same).then(|| world.pick(&all, w))
+    }
+
+    fn pick(&self, all: &[usize], w: &Set) -> Set {
+        let mut newest_first: Vec<&Set> = Vec::new();
+        for n in all.iter().rev() {
+            if !newest_first.contains(&&self.met[*n].version) {
+                newest_first.push(&self.met[*n].version);
+            }
+        }
+        // What came with each version, in the order in which they were first met.
+        let (mut known, mut order): (Set, Vec<&Set>) = (Set::new(), Vec::new());
+        let mut floor = 0;
+        for v in std::iter::once(&self.first).chain(self.met.iter().map(|m| &m.version)) {
+            if order.contains(&v) {
+                continue;
+            }
+            order.push(v);
+            let before = letters(&known);
+            let new: Vec<_> = v.difference(&known).collect();
+            let has = |e: &&&(u32, u32)| {
+                w.contains(**e) || (letters(w).contains_key(&e.0) && !before.contains_key(&e.0))
+            };
+            if let Some(at) = newest_first.iter().rev().position(|c| *c == v)
+                && new.iter().filter(has).count() * 2 > new.len()
+            {
+                floor = floor.max(at);
+            }
+            known.extend(v.iter().copied());
+        }
+        newest_first.truncate(newest_first.len() - floor);
+        if newest_first.len() == 1 {
+            return newest_first[0].clone();
+        }
+        if newest_first.contains(&w) {
+            let met = all.iter().rfind(|n| self.met[**n].version == *w).unwrap();
+            let last = all.iter().rfind(|n| self.met[**n].saved && *n > met);
+            let Some(last) = last else { return newest_first[0].clone() };
+            newest_first.clear();
+            for n in all.iter().rev().filter(|n| *n >= last) {
+                if !newest_first.contains(&&self.met[*n].version) {
+                    newest_first.push(&self.met[*n].version);
+                }
+            }
+        } else if newest_first.iter().all(|v| evidence(v, w) == 0) {
+            return newest_first[0].clone();
+        }
+        let best = newest_first.iter().map(|v| apart(v, w)).min().unwrap();
+        newest_first.iter().rfind(|v| apart(v, w) == best).map(|v| (**v).clone()).unwrap()
+    }
+}
+
+/// Small random numbers, the same ones each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % sides
+    }
+}
+
+/// The line of a letter: 24 letters that say which one, and its version.
+fn line((letter, version): (u32, u32)) -> String {
+    let mut dice = Dice(u64::from(letter) * 7919 + 3);
+    (0..20).for_each(|_| {
+        dice.roll(2);
+    });
+    let word: String = (0..24).map(|_| char::from(b'a' + dice.roll(26) as u8)).collect();
+    format!("{word} v{version}")
+}
+
+fn text(set: &Set) -> String {
+    if set.is_empty() {
+        return "# nothing\n".to_owned();
+    }
+    set.iter().map(|e| line(*e) + "\n").collect()
+}
+
+fn back(text: &str) -> Set {
+    let letter_of = |l: &str| {
+        (0..400).find_map(|n| {
+            let (word, version) = l.split_once(" v")?;
+            line((n, 0)).starts_with(word).then(|| (n, version.parse().unwrap()))
+        })
+    };
+    text.lines().filter_map(letter_of).collect()
+}
+
+/// One random story: versions, processes of many shapes that read and save. `None`: the two rules
+/// agree all the time.
+fn disagreement(seed: u64) -> Option<String> {
+    let mut dice = Dice(seed * 2 + 1);
+    (0..20).for_each(|_| {
+        dice.roll(2);
+    });
+    struct First(Arc<Version>);
+    impl Versions for First {
+        fn stored(&self, _: DocId, _: u64) -> Option<Arc<Version>> {
+            None
+        }
+        fn first(&self, _: DocId) -> Option<Arc<Version>> {
+            Some(self.0.clone())
+        }
+    }
+    let first: Set = (0..2 + dice.roll(5) as u32).map(|l| (l, 0)).collect();
+    let observed = Observed::new(Arc::new(First(version(1, Some(&text(&first))))));
+    let mut model = Model { met: Vec::new(), first: first.clone() };
+    let mut versions: Vec<Set> = vec![first];
+    let (mut letter, mut pid) = (10, 100);
+    let mut story = String::new();
+    for _ in 0..6 + dice.roll(20) {
+        let agent = 2 + dice.roll(3) as u32;
+        pid += 1;
+        let chain: Vec<u32> = match dice.roll(5) {
+            0 => vec![agent],
+            1 => vec![pid, agent],
+            2 => vec![pid, 50 + agent, agent],
+            3 => vec![pid],
+            _ => vec![50 + agent, agent],
+        };
+        let start = versions[versions.len() - 1 - dice.roll(versions.len().min(4))].clone();
+        let mut w = start;
+        let keep = dice.roll(6) == 0;
+        for _ in 0..if keep { 0 } else { 1 + dice.roll(2) } {
+            let some = w.iter().nth(dice.roll(w.len().max(1))).copied();
+            match (dice.roll(3), some) {
+                (0, Some(e)) => {
+                    w.remove(&e);
+                }
+                (1, Some((l, v))) => {
+                    w.remove(&(l, v));
+                    w.insert((l, v + 1 + dice.roll(8) as u32));
+                }
+                _ => {
+                    letter += 1;
+                    w.insert((letter, 0));
+                }
+            }
+        }
+        let rev = match versions.iter().position(|v| *v == w) {
+            Some(at) => at + 1,
+            None => {
+                versions.push(w.clone());
+                versions.len()
+            }
+        };
+        let met = version(rev as u64, Some(&text(&w)));
+        let by = who(&chain);
+        let saves = dice.roll(2) == 0;
+        story += &format!("{chain:?} {} {w:?}\n", if saves { "saves" } else { "reads" });
+        if saves {
+            let shown = text(&w);
+            let save = Save { who: by.clone(), ..Save::by(&[1], &shown) };
+            let choice = save.choose(&observed);
+            let ours = choice.version.map(|v| back(&text_of(&v)));
+            let theirs = model.choose(&chain, &w);
+            if ours != theirs {
+                return Some(format!("seed {seed}\n{story}chose {ours:?}, not {theirs:?}"));
+            }
+            if let Some(at) = choice.observation {
+                observed.use_up(note().doc(), at);
+            }
+            if let Some(base) = &theirs {
+                let near = |m: &Met| chain.iter().position(|p| m.chain.contains(p));
+                let open = |(_, m): &(usize, &Met)| !m.used && m.version == *base;
+                let used =
+                    model.met.iter().enumerate().filter(open).max_by_key(|(n, m)| {
+                        (std::cmp::Reverse(near(m).unwrap_or(usize::MAX)), *n)
+                    });
+                if let Some(n) = used.map(|(n, _)| n) {
+                    model.met[n].used = true;
+                }
+            }
+            observed.saved(&by, note(), &met, Stamp(0));
+        } else {
+            observed.read(&by, note(), &met, Stamp(0));
+        }
+        model.met.push(Met { chain, version: w, saved: saves, used: false });
+    }
+    None
+}
+
+#[test]
+fn two_rules_written_apart_agree() {
+    let count = if std::env::var_os("INSTANCEFS_EXHAUSTIVE").is_some() { 100_000 } else { 3_000 };
+    let found = (1..=count).find_map(disagreement);
+    assert_eq!(found, None, "{}", found.as_deref().unwrap_or_default());
+}
