@@ -4,7 +4,6 @@ Used as a module by steps.py, whose process is the agent. `Agent(SHAPE)` is told
 `save(NAME)`, two tool calls; a save writes the text of $SCRATCH/new. An agent's helpers (a tmux
 server, a server of requests) end with the agent, whatever its end.
 """
-import http.server
 import json
 import os
 import pty
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 
 SCRATCH = os.environ["SCRATCH"]
 PROGRAMS = os.environ["PYTHONPATH"]
@@ -312,7 +310,8 @@ class Agent:
         self.call(f"cat \"{SCRATCH}/new\" > '{name}'")
 
     def end(self):
-        """Ends what it has started."""
+        """Ends what it has started, and is in nobody's way."""
+        os.chdir("/")
         os.close(self.alive)
         for helper in (getattr(self, "call", None), getattr(self, "tool", None)):
             if hasattr(helper, "process"):
@@ -320,17 +319,9 @@ class Agent:
                 helper.process.wait(LIMIT)
 
 
-def at_once(calls):
-    """Two tool calls of one agent at the same time."""
-    threads = [threading.Thread(target=call) for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
 def dashboard():
     """A server with a thread for each request, GET reads and PUT writes; its port."""
+    import http.server
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -361,15 +352,18 @@ class Browser:
     """A client of the dashboard."""
 
     def __init__(self, port):
+        import urllib.request
+
+        self.urllib = urllib.request
         self.base = f"http://127.0.0.1:{port}/"
         # Whatever the surroundings say about proxies.
-        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self.opener = self.urllib.build_opener(self.urllib.ProxyHandler({}))
 
     def look(self, name):
         with self.opener.open(self.base + name, timeout=LIMIT) as answer:
             return answer.read().decode()
 
     def save(self, name, text):
-        request = urllib.request.Request(self.base + name, text.encode(), method="PUT")
+        request = self.urllib.Request(self.base + name, text.encode(), method="PUT")
         with self.opener.open(request, timeout=LIMIT) as answer:
             assert answer.status == 200

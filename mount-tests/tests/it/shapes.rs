@@ -20,8 +20,8 @@ enum Kind {
 
 /// An instance with the three files and an agent in it.
 struct Stage {
-    it: Instance,
     agent: Python,
+    it: Instance,
 }
 
 fn files() -> mount_tests::Builder {
@@ -221,7 +221,7 @@ fn in_another_namespace(meanwhile: bool) {
             }
             stage.save(sample, &sample.edited(sample.start));
         }
-        stage.agent.run("agent.end()\nos.chdir('/')");
+        stage.agent.run("agent.end()");
         stage
     };
     let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
@@ -335,7 +335,7 @@ fn two_minds(setup: &str, between: Duration) {
         host.run(&format!("one.save({:?}, 'first')", sample.name));
         host.run(&format!("two.save({:?}, 'second')", sample.name));
     }
-    host.run("end()");
+    host.run("end()\nos.chdir('/')");
     Stage { it, agent: host }.has(both);
 }
 
@@ -424,7 +424,7 @@ fn one_node_process_with_two_calls_at_once() {
         let save = |text| format!("f'cat {{shapes.SCRATCH}}/{text} > {name}'");
         host.run(&format!("node({}, {})", save("first"), save("second")));
     }
-    host.run("node.process.stdin.close(); node.process.wait(10)");
+    host.run("node.process.stdin.close(); node.process.wait(10); os.chdir('/')");
     Stage { it, agent: host }.has(both);
 }
 
