@@ -46,24 +46,21 @@ impl Instance {
         assert_eq!(code, 0, "append to {name}: {out}");
     }
 
-    /// An orphan replaces the first `old` in the file by `new`, through one handle: whatever
-    /// the rules for everybody else are, what it started from is what it has read.
+    /// An orphan reads the file and saves this text through the same handle: whatever the rules for
+    /// everybody else are, what it started from is what it has read.
     #[track_caller]
-    pub fn stranger_edits(&self, name: &str, old: &str, new: &str) {
+    pub fn stranger_saves(&self, name: &str, text: &str) {
         let program = "
 import os
 with open(os.environ['NAME'], 'r+', newline='') as f:
-    text, old = f.read(), os.environ['OLD']
-    assert old in text, (old, text)
-    f.seek(0); f.write(text.replace(old, os.environ['NEW'], 1)); f.truncate()
+    f.read(); f.seek(0); f.write(os.environ['TEXT']); f.truncate()
 ";
         let (code, out) = self
             .actor()
             .env("NAME", name)
-            .env("OLD", old)
-            .env("NEW", new)
+            .env("TEXT", text)
             .env("PROGRAM", program)
             .orphan(r#"python3 -c "$PROGRAM""#);
-        assert_eq!(code, 0, "edit of {name}: {out}");
+        assert_eq!(code, 0, "save of {name}: {out}");
     }
 }

@@ -67,6 +67,11 @@ pub const NOTE: Sample = Sample {
     tail: "",
 };
 
+/// An instance that is made from the three files.
+pub fn files(builder: crate::Builder) -> crate::Builder {
+    ALL.iter().fold(builder, |builder, sample| builder.file(sample.name, sample.start))
+}
+
 impl Sample {
     /// The text after one entry was taken out and another one reworded.
     pub fn edited(&self, text: &str) -> String {

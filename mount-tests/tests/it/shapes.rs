@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use mount_tests::trio::{ALL, Sample};
+use mount_tests::trio::{self, ALL, Sample};
 use mount_tests::{Instance, Python, eventually, is_root};
 
 /// What of the shape is unlike the others.
@@ -25,8 +25,7 @@ struct Stage {
 }
 
 fn files() -> mount_tests::Builder {
-    let builder = Instance::builder();
-    ALL.iter().fold(builder, |builder, sample| builder.file(sample.name, sample.start))
+    trio::files(Instance::builder())
 }
 
 impl Stage {
@@ -195,11 +194,7 @@ fn in_another_namespace(meanwhile: bool) {
         eprintln!("only root may make namespaces");
         return;
     }
-    let it = ALL
-        .iter()
-        .fold(Instance::builder(), |builder, sample| builder.file(sample.name, sample.start))
-        .unmounted()
-        .start();
+    let it = files().unmounted().start();
     // The first process of the namespace ends it when its input ends.
     let script = r#"
         unshare -p -f --kill-child bash -c '"$BIN" mount "$STORE" "$MOUNT" && touch "$SCRATCH/up" &&
@@ -212,8 +207,9 @@ fn in_another_namespace(meanwhile: bool) {
         .spawn_bash(script);
     eventually("a mount by a foreign namespace", || it.scratch("up").exists().then_some(()));
     assert!(it.mounted());
-    let stage = {
-        let mut stage = Stage::on(it, "session");
+    let mut stage = Stage::on(it, "session");
+    // Whatever happens, the mount goes first.
+    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         for sample in &ALL {
             stage.look(sample);
             if meanwhile {
@@ -222,16 +218,13 @@ fn in_another_namespace(meanwhile: bool) {
             stage.save(sample, &sample.edited(sample.start));
         }
         stage.agent.run("agent.end()");
-        stage
-    };
-    let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         stage.has(|sample| {
             let text = sample.edited(sample.start);
             if meanwhile { sample.with(&text, sample.other) } else { text }
         });
     }));
     // The daemon's number in its own namespace is somebody else's here: no `unmount` command.
-    stage.it.outside().run("umount", &[stage.it.mount_point()]).ok();
+    mount_tests::detach(&stage.it.mount_point());
     std::fs::write(stage.it.scratch("down"), "").expect("write");
     keeper.wait().ok();
     if let Err(panic) = said {
