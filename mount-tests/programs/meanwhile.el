@@ -2,6 +2,8 @@
 ;; after it, replaces $OLD by $NEW and saves, and answers "yes" to "has changed on disk; really
 ;; edit?" and to "save anyway?". Emacs itself reads the file once more before it asks.
 (require 'cl-lib)
+;; Loading it later would undo the answers.
+(load "userlock" nil t)
 (setq native-comp-deferred-compilation nil
       native-comp-enable-subr-trampolines nil
       require-final-newline nil
