@@ -34,10 +34,25 @@ PREFIXES = {
     "bwrap": ["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent",
               "bash", "-c", "CMD"],
     "unshare": ["unshare", "-p", "-f", "--mount-proc", "bash", "-c", "CMD"],
-    "wrapped": ["timeout", "20", "sh", "-c", "(eval \"$CMD\"); true"],
+    "wrapped": ["timeout", "20", "sh", "-c", "(eval \"$CMD\"); exit $?"],
     "sandboxed": ["bwrap", "--dev-bind", "/", "/", "--unshare-pid", "--proc", "/proc", "--die-with-parent",
-                  "sh", "-c", "setsid -w sh -c \"true; eval \\\"\\$CMD\\\"; true\"; true"],
-    "helper": ["sh", "-c", "setsid -w sh -c \"true; eval \\\"\\$CMD\\\"; true\"; true"],
+                  "sh", "-c", "setsid -w sh -c 'eval \"$CMD\"; exit $?'; exit $?"],
+    "helper": ["sh", "-c", "setsid -w sh -c 'eval \"$CMD\"; exit $?'; exit $?"],
+}
+# How a command saves the text of $SCRATCH/new.
+WAYS = {
+    "redirect": "cat '{new}' > '{name}'",
+    "builtin": "t=$(cat '{new}'); echo \"$t\" > '{name}'",
+    "cp": "cp '{new}' '{name}'",
+    "tee": "tee '{name}' < '{new}' > /dev/null",
+    "dd": "dd if='{new}' of='{name}' conv=fsync status=none",
+    "rename": "cat '{new}' > '{name}.tmp' && mv '{name}.tmp' '{name}'",
+    "across": "cp '{new}' '{new}.2' && mv '{new}.2' '{name}'",
+    "remove": "rm '{name}'; cat '{new}' > '{name}'",
+    "backup": "mv '{name}' '{name}.old'; cat '{new}' > '{name}'; rm '{name}.old'",
+    "in_place": "python3 -c 'import os, sys; t = open(sys.argv[1], \"rb\").read(); f = os.open(sys.argv[2], os.O_WRONLY);"
+                " os.write(f, t); os.ftruncate(f, len(t))' '{new}' '{name}'",
+    "node": "node -e 'fs.writeFileSync(process.argv[2], fs.readFileSync(process.argv[1]))' '{new}' '{name}'",
 }
 MAKEFILE = "tool:\n\t@bash -c \"$$CMD\"\n"
 
@@ -242,8 +257,8 @@ def save_here(name, which="new"):
 
 
 class Agent:
-    def __init__(self, shape):
-        self.shape = shape
+    def __init__(self, shape, way="redirect"):
+        self.way = way
         # Whoever waits for the end of this pipe learns of the agent's end.
         self.alive_name = os.path.join(SCRATCH, "alive")
         os.mkfifo(self.alive_name)
@@ -307,7 +322,7 @@ class Agent:
         self.call(f"cat '{name}' > /dev/null")
 
     def save_by_call(self, name):
-        self.call(f"cat \"{SCRATCH}/new\" > '{name}'")
+        self.call(WAYS[self.way].format(new=SCRATCH + "/new", name=name))
 
     def end(self):
         """Ends what it has started, and is in nobody's way."""

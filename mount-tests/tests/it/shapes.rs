@@ -2,6 +2,7 @@
 //! terminals and services have: what was taken out and reworded is, what others appended stays,
 //! and the old text written back is an undo. `programs/shapes.py` has the shapes.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use mount_tests::trio::{self, ALL, Sample};
@@ -186,6 +187,114 @@ shapes! {
         setsid_f: Usual
         tool_reads_tmux_saves: Usual
     }
+}
+
+/// Every way to save, after a look by another command: edits, with another program's append.
+#[track_caller]
+fn way(shape: &str, way: &str) {
+    let mut stage = Stage::new(shape, Kind::Usual).expect("for everybody");
+    stage.agent.run(&format!("agent.way = {way:?}"));
+    for sample in &ALL {
+        stage.look(sample);
+        stage.it.stranger_appends(sample.name, sample.other);
+        stage.save(sample, &sample.edited(sample.start));
+        // And once more, from what it has written.
+        stage.it.stranger_appends(sample.name, sample.later);
+        stage.save(sample, &sample.edited_elsewhere(&sample.edited(sample.start)));
+    }
+    stage.end(|sample| {
+        let mine = sample.edited_elsewhere(&sample.edited(sample.start));
+        sample.with(&sample.with(&mine, sample.other), sample.later)
+    });
+}
+
+macro_rules! ways {
+    ($($name:ident)*) => {
+        mod ways {
+            $(#[test] fn $name() {
+                super::way("session", stringify!($name));
+                super::way("terminal", stringify!($name));
+            })*
+        }
+    };
+}
+
+ways! { redirect builtin cp tee dd rename across remove backup in_place node }
+
+/// What an agent of this shape does to one file, with another program's append: the agent is not
+/// ours but somebody else's, in Python.
+fn elsewhere(agent: &mut Python, it: &Instance, shape: &str, sample: &Sample) {
+    agent.run(&format!("agent = shapes.Agent({shape:?})\nagent.look({:?})", sample.name));
+    it.stranger_appends(sample.name, sample.other);
+    std::fs::write(it.scratch("new"), sample.edited(sample.start)).expect("write");
+    agent.run(&format!(
+        "agent.save({:?})\nos.close(agent.alive)\nos.unlink(agent.alive_name)",
+        sample.name
+    ));
+}
+
+#[test]
+fn an_agent_in_a_container_whose_first_process_it_is() {
+    if !is_root() {
+        eprintln!("only root may make namespaces");
+        return;
+    }
+    let it = files().start();
+    let steps = mount_tests::programs_dir().join("steps.py");
+    let args = ["-p", "-f", "--kill-child", "--mount-proc", "python3", "-u"].map(OsStr::new);
+    let actor = it.actor().env("PYTHONPATH", mount_tests::programs_dir());
+    let mut agent = actor.python_of("unshare", &[&args[..], &[steps.as_os_str()]].concat());
+    agent.run("import shapes");
+    assert_eq!(agent.int("os.getpid()"), 1);
+    for (shape, sample) in ["session", "double_fork", "terminal"].iter().zip(&ALL) {
+        elsewhere(&mut agent, &it, shape, sample);
+    }
+    agent.run("os.chdir('/')");
+    Stage { agent, it }.has(|sample| sample.with(&sample.edited(sample.start), sample.other));
+}
+
+#[test]
+fn agents_of_an_ordinary_user_in_a_mount_of_their_own() {
+    if !is_root() {
+        // Then all other tests here are just that.
+        return;
+    }
+    let it = files().unmounted().start();
+    let home = it.scratch("user");
+    std::fs::create_dir(&home).expect("mkdir");
+    // The build directory may be closed to others.
+    std::fs::copy(mount_tests::instancefs(), home.join("instancefs")).expect("a copy");
+    for name in ["shapes.py", "ordinary.py"] {
+        std::fs::copy(mount_tests::programs_dir().join(name), home.join(name)).expect("a copy");
+    }
+    let mut samples = Vec::new();
+    for sample in &ALL {
+        let from = home.join("from").join(sample.name);
+        std::fs::create_dir_all(from.parent().expect("parent")).expect("mkdir");
+        std::fs::write(from, sample.start).expect("write");
+        samples.push(serde_json::json!({
+            "name": sample.name, "start": sample.start, "other": sample.other,
+            "edited": sample.edited(sample.start),
+            "wanted": sample.with(&sample.edited(sample.start), sample.other),
+        }));
+    }
+    std::fs::write(home.join("samples.json"), serde_json::Value::from(samples).to_string())
+        .expect("write");
+    let script = r#"
+        chown -R nobody "$SCRATCH/user" && mount --bind "$SCRATCH/user" /mnt && cd /mnt || exit 99
+        # Desktops let everybody open the device; here that holds for this test alone.
+        mknod -m 666 "$SCRATCH/fuse" c 10 229 && mount --bind "$SCRATCH/fuse" /dev/fuse || exit 98
+        user() { runuser -u nobody -- env HOME=/mnt SCRATCH=/mnt PYTHONPATH=/mnt "$@"; }
+        trap 'cd /; user /mnt/instancefs unmount /mnt/mnt >/dev/null 2>&1; umount -l /mnt/mnt 2>/dev/null || true' EXIT
+        set -e
+        user ./instancefs init store --from from > /dev/null
+        user mkdir mnt
+        user ./instancefs mount store mnt
+        cd mnt
+        user python3 ../ordinary.py
+    "#;
+    let args = ["-m", "--propagation", "private", "bash", "-c", script];
+    it.outside().run("unshare", &args).ok();
 }
 
 /// The daemon is in a namespace of processes of its own and is told 0 for everybody outside.
