@@ -290,8 +290,7 @@ fn agents_of_an_ordinary_user_in_a_mount_of_their_own() {
         user ./instancefs init store --from from > /dev/null
         user mkdir mnt
         user ./instancefs mount store mnt
-        cd mnt
-        user python3 ../ordinary.py
+        user bash -c 'cd mnt && python3 ../ordinary.py'
     "#;
     let args = ["-m", "--propagation", "private", "bash", "-c", script];
     it.outside().run("unshare", &args).ok();
