@@ -126,6 +126,7 @@ class Tmux:
     into one of two panes."""
 
     def __init__(self, agent, way):
+        self.agent = agent
         self.way = way
         self.where = os.getcwd()
         self.socket = os.path.join(SCRATCH, "tmux")
@@ -151,7 +152,7 @@ class Tmux:
             with open(path, "w") as file:
                 file.write(script)
             # The looks are in one pane, the saves in the other one.
-            pane = "base:one" if cmd.startswith("cat '") else "base:two"
+            pane = "base:one" if self.agent.looking else "base:two"
             self.tmux("send-keys", "-t", pane, f"bash {path}", "Enter")
         wait_for(flag, cmd)
 
@@ -313,15 +314,17 @@ class Agent:
             self.call = Tmux(self, "sessions")
             reads = {"look": self.tool.look}
         elif shape == "user_reads_root_saves":
-            self.call = lambda cmd: run(PREFIXES["runuser" if cmd.startswith("cat '") else "session"], cmd)
+            self.call = lambda cmd: run(PREFIXES["runuser" if self.looking else "session"], cmd)
         else:
             raise ValueError(shape)
         self.look, self.save = reads["look"], saves["save"]
 
     def look_by_call(self, name):
+        self.looking = True
         self.call(f"cat '{name}' > /dev/null")
 
     def save_by_call(self, name):
+        self.looking = False
         self.call(WAYS[self.way].format(new=SCRATCH + "/new", name=name))
 
     def end(self):

@@ -37,7 +37,8 @@ impl Stage {
             return None;
         }
         let it = match kind {
-            Kind::OtherUser => files().mount_arg("--allow-other").start(),
+            // In a place that others can walk to, wherever the tests' own is.
+            Kind::OtherUser => files().in_memory().mount_arg("--allow-other").start(),
             _ => files().start(),
         };
         if kind == Kind::OtherUser {
@@ -400,7 +401,7 @@ fn a_thousand_observers_between_the_look_and_the_save() {
     for sample in &ALL {
         stage.look(sample);
     }
-    let observers = "seq 500 | xargs -P 2 -n 1 setsid -w cat missions.md config.yaml memory/note.md > /dev/null";
+    let observers = "seq 500 | xargs -P 2 -I{} setsid -w cat missions.md config.yaml memory/note.md > /dev/null";
     stage.it.stranger(observers);
     for sample in &ALL {
         stage.it.stranger_appends(sample.name, sample.other);
