@@ -194,8 +194,8 @@ fn a_git_merge_with_a_conflict_is_refused_as_unresolved() {
         first.run("git commit -qam ours");
         it.sh("! git merge -q topic -m merged");
         unresolved(&it, name, &ours, sides);
-        // git goes back by itself.
-        it.sh("git merge --abort");
+        // The person goes back; a git that was told of the refusal has not begun to merge.
+        it.sh("if [ -e .git/MERGE_HEAD ]; then git merge --abort; else git reset -q --hard; fi");
         assert_eq!(it.read(name), ours, "{name}");
         assert_eq!(it.stranger("git status --porcelain --untracked-files=no"), "", "{name}");
     }
