@@ -10,6 +10,8 @@ use mount_tests::{Instance, Shell};
 enum Terminal {
     /// Another session of the parent that the first one has.
     Beside,
+    /// The same, and the person looks at what has changed before anything else.
+    BesideLooking,
     /// A pseudo terminal below process 1.
     Elsewhere,
 }
@@ -19,6 +21,7 @@ impl Terminal {
     fn run(self, it: &Instance, command: &str) -> String {
         match self {
             Terminal::Beside => it.sh(command),
+            Terminal::BesideLooking => it.sh(&format!("git diff > /dev/null; {command}")),
             Terminal::Elsewhere => {
                 let (code, out) =
                     it.actor().env("TYPED", command).orphan(r#"script -qec "$TYPED" /dev/null"#);
@@ -29,9 +32,16 @@ impl Terminal {
     }
 }
 
+/// The files are older than the index will be: git reads those of the same second once more, to
+/// be sure, so that what it has seen would be a matter of luck.
+fn age(it: &Instance) {
+    it.stranger("touch -d '1 hour ago' missions.md config.yaml memory/note.md");
+}
+
 /// A repository in the mount whose first commit has the three files; the terminal that made it.
 fn repository() -> (Instance, Shell) {
     let it = files(Instance::builder()).start();
+    age(&it);
     let mut first = it.shell();
     first.run(
         "git init -q -b main . && git add missions.md config.yaml memory/note.md && git commit -qm one",
@@ -100,6 +110,7 @@ fn reset(terminal: Terminal) {
 fn branch(terminal: Terminal) {
     let (it, mut first) = repository();
     others_change(&it);
+    age(&it);
     first.run("git checkout -qb topic && git commit -qam two");
     clean(&it, "git commit", changed);
     terminal.run(&it, "git checkout -q main");
@@ -126,6 +137,7 @@ fn merge(terminal: Terminal) {
     clone_with_an_edit(&it);
     it.outside().bash("cd clone && git push -q origin HEAD:topic").ok();
     others_change(&it);
+    age(&it);
     first.run("git commit -qam theirs");
     terminal.run(&it, "git merge -q topic -m merged");
     clean(&it, "git merge", |sample| sample.edited(&changed(sample)));
@@ -136,20 +148,26 @@ fn pull(terminal: Terminal) {
     clone_with_an_edit(&it);
     terminal.run(&it, "git pull -q --ff-only $SCRATCH/clone main");
     clean(&it, "git pull", |sample| sample.edited(sample.start));
-    // Once more, with changes of others that the person throws away.
+    // Once more, with changes of others that the person looks at and throws away.
     for sample in &ALL {
         let file = it.scratch("clone").join(sample.name);
         std::fs::write(file, changed(sample)).expect("write");
         it.stranger_appends(sample.name, sample.later);
     }
     it.outside().bash("cd clone && git commit -qam three").ok();
-    terminal.run(&it, "git checkout -q -- . && git pull -q --ff-only $SCRATCH/clone main");
+    terminal.run(
+        &it,
+        "git diff > /dev/null; git checkout -q -- . && git pull -q --ff-only $SCRATCH/clone main",
+    );
     clean(&it, "git checkout and pull", changed);
 }
 
 macro_rules! in_a_second_terminal {
     ($($name:ident)*) => {
         mod beside { $(#[test] fn $name() { super::$name(super::Terminal::Beside); })* }
+        mod beside_after_a_look {
+            $(#[test] fn $name() { super::$name(super::Terminal::BesideLooking); })*
+        }
         mod elsewhere { $(#[test] fn $name() { super::$name(super::Terminal::Elsewhere); })* }
     };
 }
