@@ -4,7 +4,8 @@ test (`pause`), saves and quits.
 
 Nothing waits for a time: each key is sent when the screen shows what the key answers. If the
 editor says that the save failed, its words go to standard error, the buffer is written to
-$SCRATCH/rescued where the editor can do that, and the exit code is 1.
+$SCRATCH/rescued where the editor can do that, and the exit code is 1. nano with an empty $OLD
+saves the text as it is.
 """
 import errno
 import fcntl
@@ -162,11 +163,12 @@ def nano(*args):
     s = Screen("nano", "-I", *args)
     s.expect(r"Read \d+ line")
     s.knock("\x03", r"line +\d+/\d+")
-    s.send("\x1c")
-    s.answer(r"Search \(to replace\)", OLD + "\r")
-    s.answer(r"Replace with", NEW + "\r")
-    s.answer(r"this instance", "y")
-    s.expect(r"Replaced 1")
+    if OLD:
+        s.send("\x1c")
+        s.answer(r"Search \(to replace\)", OLD + "\r")
+        s.answer(r"Replace with", NEW + "\r")
+        s.answer(r"this instance", "y")
+        s.expect(r"Replaced 1")
     pause()
     s.send("\x0f")
     s.answer(r"Write to File|File Name to Write", "\r")

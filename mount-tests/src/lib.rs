@@ -27,7 +27,9 @@ mod python;
 pub mod samples;
 pub mod sequences;
 mod shell;
+mod stranger;
 pub mod told;
+pub mod trio;
 
 pub use actor::{Actor, Ran, Running};
 pub use binary::{instancefs, programs_dir, require_fuse};
