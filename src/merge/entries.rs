@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::text::similarity;
+use crate::text::{begins, similarity};
 
 /// Two texts that are at least this similar are one entry and its rewording.
 pub const REWORDED: f64 = 0.6;
@@ -36,16 +36,13 @@ pub fn hash(parts: impl Hash) -> u64 {
 }
 
 /// An entry that one side has and the other has not as it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Differing {
     /// [`Entry::key`].
     pub key: u64,
-    /// [`Entry::slot`].
-    pub slot: Option<u64>,
-    /// [`Entry::text`].
-    pub text: Box<str>,
-    /// The other side has it in other words, or with another value.
-    pub reworded: bool,
+    /// The other side has it with something added at its end. That shows that a writer knew it;
+    /// entries that are merely alike (`run 1`, `run 2`) may be two.
+    pub extended: bool,
 }
 
 /// How a version and a text differ.
@@ -170,22 +167,14 @@ fn pair_up(left: &[&Entry], rest: &[&Entry], result: &mut Comparison) {
     }
     let pairs = pair_of.iter().flatten().count();
     result.distance += left.len() + rest.len() - pairs;
-    let differing = |e: &Entry, reworded| {
-        let (key, slot, text) = (e.key, e.slot, e.text.clone());
-        Differing { key, slot, text, reworded }
-    };
-    let missing = left.iter().zip(&pair_of);
-    result.missing = missing.map(|(e, p)| differing(e, p.is_some())).collect();
-    result.added = rest.iter().zip(&taken).map(|(e, t)| differing(e, *t)).collect();
-}
-
-/// Whether an entry is one of some others, in other words or with another value.
-pub fn is_again(entry: &Differing, others: &[Differing]) -> bool {
-    let again = |other: &Differing| match (entry.slot, other.slot) {
-        (None, None) => similarity(&entry.text, &other.text, REWORDED).is_some(),
-        (a, b) => a == b,
-    };
-    others.iter().any(again)
+    let missing = left.iter().zip(&pair_of).map(|(e, pair)| {
+        let other = pair.map(|at| rest[at]).filter(|_| e.slot.is_none());
+        let longer = |other: &&Entry| other.text.len() > e.text.len();
+        let extended = other.filter(longer).is_some_and(|other| begins(&e.text, &other.text));
+        Differing { key: e.key, extended }
+    });
+    result.missing = missing.collect();
+    result.added = rest.iter().map(|e| Differing { key: e.key, extended: false }).collect();
 }
 
 #[cfg(test)]

