@@ -325,8 +325,8 @@ impl Search<'_> {
         floor
     }
 
-    /// The nearest candidate; of equally near ones the older, since then only what was surely met is
-    /// removed. `equal`: the text is this one.
+    /// The nearest candidate; of equally near ones the older version, since then only what was surely
+    /// met is removed. `equal`: the text is this one.
     fn nearest(
         &mut self,
         candidates: &[Observation],
@@ -350,14 +350,15 @@ impl Search<'_> {
                 return newest;
             }
         }
-        let mut best = (usize::MAX, left[0]);
+        let mut best = (usize::MAX, u64::MAX, left[0]);
         for serial in left {
             let distance = self.comparison(serial).map_or(usize::MAX, |c| c.distance);
-            if distance <= best.0 {
-                best = (distance, serial);
+            let rev = self.lineage.version(serial, self.versions).map_or(u64::MAX, |v| v.rev.0);
+            if (distance, rev) <= (best.0, best.1) {
+                best = (distance, rev, serial);
             }
         }
-        best.1
+        best.2
     }
 }
 

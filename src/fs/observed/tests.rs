@@ -479,7 +479,8 @@ impl Model {
             return newest_first[0].clone();
         }
         let best = newest_first.iter().map(|v| apart(v, w)).min().unwrap();
-        newest_first.iter().rfind(|v| apart(v, w) == best).map(|v| (**v).clone()).unwrap()
+        let near = newest_first.iter().filter(|v| apart(v, w) == best);
+        near.min_by_key(|v| order.iter().position(|o| o == *v)).map(|v| (**v).clone()).unwrap()
     }
 }
 
