@@ -17,6 +17,7 @@ rewording makes a new version of it.
   doubled  an entry is there more often than it should be
   others   (counted apart) changes by programs that leave no doubt, a read and a write through one
            handle or an append, that came out wrong; and reads that did not give the current text
+  daemon   (counted apart) saves of the hub by itself, right after it has read, that came out wrong
 
 MOUNT's missions.md and config.yaml are overwritten; notes and queues are new files in memory/ and journal/.
 With --self-check the same games are played against the rule that finds the merge base (docs/SEMANTICS.md, "Which
@@ -52,12 +53,13 @@ class Letters:
         n = len(self.stems)
         name = chr(97 + n) if n < 26 else "z%d" % n
         self.versions.append(0)
-        while True:
+        for tries in range(1000):
             stem = ("_" if self.config else " ").join(self.rng.sample(WORDS, 2) + [name])
             text = stem + ": 0" if self.config else stem
-            if self.apart(n, text, .44):
+            if self.apart(n, text, .44 + min(tries, 50) / 1000):
                 self.stems.append(stem)
                 return self.keep((n, 0), text)
+        raise Fault("no new text")
 
     def reword(self, entry):
         """A new text of a letter."""
@@ -65,12 +67,14 @@ class Letters:
         self.versions[n] += 1
         for tries in range(1000):
             text = "%s: %d" % (stem, self.rng.randint(1, 999)) if self.config else stem + " " + self.rng.choice(WORDS)
-            if text not in self.known and (self.apart(n, text, .5) or tries > 20):
+            if text not in self.known and (self.config or self.apart(n, text, .5) or tries > 20):
                 return self.keep((n, self.versions[n]), text)
         raise Fault("no new wording of " + stem)
 
     def keep(self, entry, text):
         self.known[text], self.texts[entry] = entry, text
+        if self.config and entry[1]:
+            return entry  # its key stays
         matcher = difflib.SequenceMatcher(autojunk=False)
         matcher.set_seq2(text)
         self.like.append((entry[0], matcher))
@@ -657,7 +661,7 @@ class Game:
         elif world == "hub" and rng.random() < .25:
             self.read(("daemon", 0), "daemon")
             text = self.kind.edit(self.letters, self.now, None, self.letters.new())
-            self.save("daemon", ("daemon", 0), text, self.entries(text), "others")
+            self.save("daemon", ("daemon", 0), text, self.entries(text), "daemon")
         elif world == "template" and rng.random() < .15 and now:
             text = self.kind.edit(self.letters, self.first, None, self.letters.new())
             # What somebody took out of a template stays out.
@@ -744,7 +748,8 @@ class Game:
         if wrong:
             self.report(name + " saves", text, ideal, got)
         if counts:
-            t[counts] += wrong
+            t[counts + "_saves"] += 1
+            t[counts + "_wrong"] += wrong
         else:
             letters, wanted = collections.Counter(e[0] for e in entries), collections.Counter(e[0] for e in ideal)
             t["saves"] += 1
@@ -800,12 +805,12 @@ def main():
             took = time.monotonic() - begin
             if o.json:
                 print(json.dumps({"world": world, "kind": kind, "seconds": round(took, 1), **{
-                    k: tally[k] for k in "games saves wrong lost undone doubled refused others".split()}}), flush=True)
+                    k: tally[k] for k in "games saves wrong lost undone doubled refused others daemon_saves daemon_wrong".split()}}), flush=True)
             else:
                 n = max(tally["saves"], 1)
                 print("%-8s %-8s %6d saves in %.1f s," % (world, kind, tally["saves"], took), *(
                     "%s %.2f%%" % (k, 100 * tally[k] / n) for k in "wrong lost undone doubled".split()),
-                    "refused %d others %d" % (tally["refused"], tally["others"]), flush=True)
+                    "refused %(refused)d others %(others)d daemon %(daemon_wrong)d of %(daemon_saves)d" % tally, flush=True)
 
 
 if __name__ == "__main__":

@@ -48,3 +48,4 @@ mod swap;
 mod tables;
 mod told;
 mod verbatim;
+mod worlds;
