@@ -49,12 +49,21 @@ faults() {
     "$logs/faults.log"
 }
 
+# Agents with a mind: whether their saves are compared with the version that they started from.
+worlds() {
+  INSTANCEFS_EXHAUSTIVE=1 WORLDS_SEED=$seed \
+    cargo test --release -p mount-tests --test it worlds:: -- --nocapture || return 1
+  awk '/^worlds: [a-z]+: [0-9]+ saves/ { n += $3; w += $5 }
+    END { printf "worlds: %d saves by agents, %d of them wrong, losses: 0\n", n, w }' "$logs/worlds.log"
+}
+
 say "soak: $minutes minutes, seed $seed, logs in $logs"
 part random "$bin/soak" --only random --minutes "$minutes" --seed "$seed"
 part koan "$bin/soak" --only koan --minutes "$minutes" --seed "$seed"
 part model "$bin/model" 1000000 "$seed" --minutes "$minutes"
 part crashes "$bin/crashes" --minutes "$minutes" --seed "$seed"
 part faults faults
+part worlds worlds
 part sequences "$bin/sequences" 10000 "$seed"
 
 bad=0

@@ -31,6 +31,10 @@ const DAEMON: f64 = 1.5;
 /// of their number is that of single draws times this (1.1 to 1.3, measured over 1,500 games).
 const TOGETHER: f64 = 1.3;
 
+/// The first game. In the thirty from here the rule is neither lucky nor unlucky: 54 wrong missions where
+/// 54 are to be expected, 41 of 45 in notes, 63 of 63 in queues. `WORLDS_SEED` says another.
+const SEED: &str = "400";
+
 /// How many saves may be wrong where so many are to be expected: half as many again. In a small
 /// sample luck alone is more than that half: there, three standard deviations.
 fn allowed(expected: f64) -> f64 {
@@ -58,8 +62,11 @@ fn kind_is_saved_as_meant(kind: &str, column: usize) {
     let program = programs_dir().join("worlds.py").to_string_lossy().into_owned();
     let play = |place: &str, worlds: &str, games: u32| {
         let games = games.to_string();
-        let args =
-            [&program, place, "--json", "--kind", kind, "--world", worlds, "--seeds", &games];
+        let seed = std::env::var("WORLDS_SEED").unwrap_or_else(|_| SEED.to_owned());
+        let args = [
+            &program, place, "--json", "--kind", kind, "--world", worlds, "--seeds", &games,
+            "--seed", &seed,
+        ];
         let actor = first.outside().limit(Duration::from_secs(limit));
         actor.spawn("python3", &args)
     };
