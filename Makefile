@@ -29,7 +29,7 @@ bench: ## Measure the mount against the disk and plain SQLite (WRITE=1 keeps the
 	$(CARGO) build --release --workspace --bins
 	$${CARGO_TARGET_DIR:-target}/release/bench $(if $(WRITE),--write) $(BENCH_ARGS)
 
-soak: ## Every long test at the same time for MINUTES (10), seed SEED (1), then fuzzing, FUZZ_SECONDS (600) for each target; ONLY=random,koan,model,crashes,faults,sequences,fuzz
+soak: ## Every long test at the same time for MINUTES (10), seed SEED (1), then fuzzing, FUZZ_SECONDS (600) for each target; ONLY=random,koan,model,crashes,faults,worlds,sequences,fuzz
 	$(CARGO) build --release --workspace --bins
 	scripts/soak.sh --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1) --fuzz-seconds $(or $(FUZZ_SECONDS),600) $(if $(ONLY),--only $(ONLY))
 

@@ -49,19 +49,28 @@ faults() {
     "$logs/faults.log"
 }
 
+# Agents with a mind: whether their saves are compared with the version that they started from.
+worlds() {
+  INSTANCEFS_EXHAUSTIVE=1 WORLDS_SEED=$seed \
+    cargo test --release -p mount-tests --test it worlds:: -- --nocapture || return 1
+  awk '/^worlds: [a-z]+: [0-9]+ saves/ { n += $3; w += $5 }
+    END { printf "worlds: %d saves by agents, %d saves not as meant, within bounds\n", n, w }' "$logs/worlds.log"
+}
+
 say "soak: $minutes minutes, seed $seed, logs in $logs"
 part random "$bin/soak" --only random --minutes "$minutes" --seed "$seed"
 part koan "$bin/soak" --only koan --minutes "$minutes" --seed "$seed"
 part model "$bin/model" 1000000 "$seed" --minutes "$minutes"
 part crashes "$bin/crashes" --minutes "$minutes" --seed "$seed"
 part faults faults
+part worlds worlds
 part sequences "$bin/sequences" 10000 "$seed"
 
 bad=0
 for i in "${!parts[@]}"; do
   name=${parts[$i]}
   if wait "${pids[$i]}"; then
-    grep -E "^$name: .*losses: 0\b" "$logs/$name.log" | tail -1 > "$logs/$name.summary"
+    grep -E "^$name: .*(losses: 0\b|within bounds$)" "$logs/$name.log" | tail -1 > "$logs/$name.summary"
   fi
   if [ -s "$logs/$name.summary" ]; then
     cat "$logs/$name.summary"

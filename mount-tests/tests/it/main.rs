@@ -54,3 +54,4 @@ mod swap;
 mod tables;
 mod told;
 mod verbatim;
+mod worlds;
