@@ -74,9 +74,10 @@ impl Mounted {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
         let news = Arc::<News>::default();
-        watchers::start(&instance.documents, &mount, Arc::clone(&news)).map_err(|source| {
-            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
-        })?;
+        let written = Arc::downgrade(&tree);
+        watchers::start(&instance.documents, &mount, written, Arc::clone(&news)).map_err(
+            |source| failed(MountError::Failed { point: settings.mountpoint.clone(), source }),
+        )?;
         let owners = Owners::start(&owned, &mount).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
