@@ -52,9 +52,42 @@ fn reports(way: &str) {
     }
 }
 
-/// One test for each way to save.
-macro_rules! ways {
-    ($($way:ident)*) => { $(#[test] fn $way() { reports(stringify!($way)); })* };
+#[test]
+fn chokidar_reports_a_file_that_is_truncated() {
+    reports("truncate");
 }
 
-ways! { truncate blind slow append in_place fsync rename unlink }
+#[test]
+fn chokidar_reports_a_blind_save() {
+    reports("blind");
+}
+
+#[test]
+fn chokidar_reports_a_slow_save() {
+    reports("slow");
+}
+
+#[test]
+fn chokidar_reports_an_append() {
+    reports("append");
+}
+
+#[test]
+fn chokidar_reports_a_change_in_place() {
+    reports("in_place");
+}
+
+#[test]
+fn chokidar_reports_a_handle_that_stays_open_after_fsync() {
+    reports("fsync");
+}
+
+#[test]
+fn chokidar_reports_a_rename() {
+    reports("rename");
+}
+
+#[test]
+fn chokidar_reports_a_file_that_is_made_anew() {
+    reports("unlink");
+}
