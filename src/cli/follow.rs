@@ -4,11 +4,14 @@
 //! history. Without a daemon the database is looked at now and then.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::doc::Doc;
 use super::failure::{Failure, Result};
 use crate::daemon::control::{Answer, Connection, Request};
 use crate::daemon::{Instance, history};
+use crate::documents::Version;
 use crate::model::{Actor, DocId, FileId, Rev, Via};
 use crate::store::Revision;
 use crate::vfs::ports::Documents;
@@ -77,6 +80,40 @@ impl Follower {
             self.early = None;
         }
         Ok(found)
+    }
+
+    /// The version of a revision that [`Follower::after`] has told of; `None`: it is not kept any
+    /// more.
+    pub fn version(&self, revision: &Revision) -> Result<Option<Arc<Version>>> {
+        let documents = &self.instance.documents;
+        if let Some(version) = documents.at(revision.doc, revision.rev)? {
+            return Ok(Some(version));
+        }
+        // Not on record yet.
+        let current = documents.current(revision.doc)?;
+        Ok(Some(current).filter(|current| current.rev == revision.rev))
+    }
+
+    /// The version of this revision of the document.
+    pub fn at(&self, doc: &Doc, rev: Rev) -> Result<Arc<Version>> {
+        doc.at(&self.instance, rev)
+    }
+
+    /// The version that the document had when `rev` was made, be it a revision of another one.
+    pub fn as_of(&self, doc: &Doc, rev: Rev) -> Result<Arc<Version>> {
+        let store = &self.instance.store;
+        let before = Some(Rev(rev.0.saturating_add(1)));
+        match store.history(Some(doc.id), Rev(0), before, 1)?.first() {
+            Some(newest) => self.at(doc, newest.rev),
+            // Older than all that is kept.
+            None if store.span(doc.id)?.is_some_and(|span| span.pruned) => self.at(doc, rev),
+            None => self.at(doc, Rev(0)),
+        }
+    }
+
+    /// Its current version.
+    pub fn current(&self, doc: &Doc) -> Result<Arc<Version>> {
+        Ok(self.instance.documents.current(doc.id)?)
     }
 
     /// What another program has changed while no daemon puts it on record.

@@ -17,6 +17,7 @@ mod follow;
 mod import;
 mod init;
 mod kinds;
+mod lines;
 mod lock;
 mod log;
 mod missions;

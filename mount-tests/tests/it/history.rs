@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use mount_tests::{Instance, Ran, eventually, samples};
+use mount_tests::{Instance, Ran, Running, eventually, samples};
 use serde_json::Value;
 
 fn run(it: &Instance, args: &[&str]) -> Ran {
@@ -192,6 +192,58 @@ fn a_watcher_that_reads_nothing_holds_nobody_up() {
     assert_eq!(head.wait().ok().lines().count(), 1);
     watch.signal(libc::SIGINT);
     watch.wait().ok();
+}
+
+/// `instancefs watch --lines DOC`, once it has begun.
+fn watch_lines(it: &Instance, doc: &str) -> Running {
+    let store = it.store();
+    let since = run(it, &["log", doc, "-n", "1", "--json"]).ok();
+    let since: Value = serde_json::from_str(since.trim()).expect("a revision");
+    let since = since["rev"].to_string();
+    let all = ["-C", store.to_str().expect("path"), "watch", "--lines", doc, "--since", &since];
+    it.outside().spawn(mount_tests::instancefs(), &all)
+}
+
+#[test]
+fn watch_tells_of_each_line_once_whoever_saves_in_a_burst() {
+    let it = Instance::with(&[
+        ("missions.md", "## Pending\n- first\n\n## Done\n"),
+        ("config.json", "{\n  \"a\": 1\n}\n"),
+        ("memory/a.md", "# a\n- one\n"),
+    ]);
+    it.append("memory/a.md", "- two");
+    it.append("missions.md", "- second");
+    let mut missions = watch_lines(&it, "missions.md");
+    let mut note = watch_lines(&it, "memory/a.md");
+    let mut config = watch_lines(&it, "config.yaml");
+    it.sh("for p in 1 2 3; do \
+             (for n in $(seq 20); do echo \"- of $p: number $n\" >> missions.md; done) & \
+           done; \
+           for n in $(seq 20); do \
+             sqlite3 -cmd '.timeout 10000' missions.db \"insert into missions(text,state,sequence) \
+               values('row $n','pending',1000 + $n)\"; \
+           done; wait");
+    it.edit("missions.md", "- first", "- above the end\n- first");
+    it.edit("missions.md", "- second", "- second one");
+    let mut expected: Vec<String> = (1..=3)
+        .flat_map(|p| (1..=20).map(move |n| format!("+ - of {p}: number {n}")))
+        .chain((1..=20).map(|n| format!("+ - row {n}")))
+        .collect();
+    expected.extend(["+ - above the end".to_owned(), "~ - second one".to_owned()]);
+    expected.sort();
+    eventually("the last line", || missions.stdout().contains("- second one\n").then_some(()));
+    let mut told: Vec<String> = missions.stdout().lines().map(str::to_owned).collect();
+    told.sort();
+    assert_eq!(told, expected);
+    it.sh("printf '# a\\n- two\\n- three \\033[31m\\n' > memory/a.md");
+    it.sh("mv memory/a.md memory/gone.txt");
+    note.until("- # a\n");
+    assert_eq!(
+        note.stdout(),
+        "- - one\n+ - three \\x1b[31m\n- # a\n- - two\n- - three \\x1b[31m\n"
+    );
+    it.edit("config.json", "1", "2");
+    config.until("~ a: 2\n");
 }
 
 #[test]

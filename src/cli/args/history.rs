@@ -147,12 +147,22 @@ pub struct Wait {
 One line for each revision, as `log` prints it, also for rows that other programs change. A slow
 reader misses nothing. Ends at an unmount, at SIGINT, and when nobody reads any more.
 
+With --lines, what became of the lines of DOC instead: `+ ` and a line that was added, `- ` and one
+that was removed, `~ ` and the new words of one that was changed. Each is printed once, whoever
+saved and wherever in the text; it goes from revision to revision, so nothing is left out when many
+saves come at once. A line that has moved past others is removed and added. With --json: rev, at,
+change (added, changed or removed), line, by.
+
 Examples:
   instancefs watch
+  instancefs watch --lines missions.md
   instancefs watch missions.md --json | jq --unbuffered -r .summary")]
 pub struct Watch {
     /// Only this document
     pub doc: Option<String>,
+    /// The lines of DOC that come, change and go
+    #[arg(long, requires = "doc")]
+    pub lines: bool,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
