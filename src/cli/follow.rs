@@ -13,7 +13,7 @@ use crate::daemon::control::{Answer, Connection, Request};
 use crate::daemon::{Instance, history};
 use crate::documents::Version;
 use crate::model::{Actor, DocId, FileId, Rev, Via};
-use crate::store::Revision;
+use crate::store::{RefusalRow, Revision};
 use crate::vfs::ports::Documents;
 
 /// How long the daemon may take to answer.
@@ -33,6 +33,8 @@ pub struct Follower {
     instance: Instance,
     daemon: Option<Connection>,
     early: Option<Duration>,
+    /// The number of the last refusal that was told of.
+    refused: i64,
 }
 
 impl Follower {
@@ -54,7 +56,8 @@ impl Follower {
             Some(_) => history::look(store, file)?,
             None => Instance::look(store)?,
         };
-        Ok(Follower { instance, daemon, early: None })
+        let refused = instance.store.refusals(1)?.first().map_or(0, |row| row.id);
+        Ok(Follower { instance, daemon, early: None, refused })
     }
 
     /// The newest revision of the document, or of all.
@@ -79,6 +82,16 @@ impl Follower {
         if !found.is_empty() {
             self.early = None;
         }
+        Ok(found)
+    }
+
+    /// Refusals since the last question, of saves of the document or of all; the oldest first.
+    pub fn refusals(&mut self, doc: Option<DocId>) -> Result<Vec<RefusalRow>> {
+        let mut found = self.instance.store.refusals_after(self.refused, PAGE)?;
+        if let Some(last) = found.last() {
+            (self.refused, self.early) = (last.id, None);
+        }
+        found.retain(|row| doc.is_none_or(|doc| row.view.doc() == doc));
         Ok(found)
     }
 

@@ -52,7 +52,7 @@ impl Lines {
                         Change::Changed => "changed",
                         Change::Removed => "removed",
                     };
-                    let (rev, at, by) = (revision.rev.0, revision.at.iso(), who(revision));
+                    let (rev, at, by) = (revision.rev.0, revision.at.iso(), who(&revision.actor));
                     json!({"rev": rev, "at": at, "change": change, "line": line, "by": by})
                         .to_string()
                 } else {

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::args::Log;
 use super::doc::Doc;
 use super::failure::{Failure, Result};
-use super::output::{arrived, shown};
+use super::output::{arrived, count, shown};
 use super::target::Target;
 use crate::daemon::history;
-use crate::model::Rev;
+use crate::model::{Actor, Rev};
 use crate::store::Revision;
 
 /// Revisions that are read at once.
@@ -66,32 +66,39 @@ pub fn json(r: &Revision) -> Value {
         "via": r.actor.via.as_str(),
         "base": r.base.map(|b| b.0),
         "summary": r.summary,
+        "basis": basis(r),
         "overlaps": r.overlaps,
         "stale": r.stale,
     })
 }
 
+/// What the save was compared with, in words: the one place that says it, for people and in JSON.
+fn basis(r: &Revision) -> Option<String> {
+    r.base.map(|base| base.to_string())
+}
+
 /// Who made it, for people.
-pub fn who(r: &Revision) -> String {
-    let program = if r.actor.program.is_empty() { "?" } else { &r.actor.program };
-    match (r.actor.pid, r.actor.session) {
-        (0, _) => format!("another program ({})", r.actor.via.as_str()),
-        (pid, 0) => format!("{program} (pid {pid}, {})", r.actor.via.as_str()),
-        (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", r.actor.via.as_str()),
+pub fn who(actor: &Actor) -> String {
+    let program = if actor.program.is_empty() { "?" } else { &actor.program };
+    match (actor.pid, actor.session) {
+        (0, _) => format!("another program ({})", actor.via.as_str()),
+        (pid, 0) => format!("{program} (pid {pid}, {})", actor.via.as_str()),
+        (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", actor.via.as_str()),
     }
 }
 
 fn line(r: &Revision) -> String {
-    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.shown(), who(r));
-    if let Some(base) = r.base {
-        text.push_str(&format!(" on {base}"));
+    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.shown(), who(&r.actor));
+    if let Some(basis) = basis(r) {
+        text.push_str(&format!(" on {basis}"));
     }
     if !r.summary.is_empty() {
         text.push_str(&format!(": {}", r.summary));
     }
     if !r.overlaps.is_empty() {
         let what: Vec<&str> = r.overlaps.iter().map(|o| o.what.as_str()).collect();
-        text.push_str(&format!(" [overlaps: {}]", what.join(", ")));
+        let many = count(what.len() as u64, "overlap");
+        text.push_str(&format!(" [{many}: {}]", what.join(", ")));
     }
     if r.stale {
         text.push_str(" [stale?]");

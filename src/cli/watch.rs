@@ -10,10 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::args::Watch;
 use super::doc::Doc;
+use super::events::{self, Event};
 use super::failure::{Failure, Result};
 use super::follow::Follower;
 use super::lines::Lines;
-use super::log::printed;
 use super::output;
 use super::target::Target;
 use crate::model::{DocId, Rev};
@@ -61,7 +61,7 @@ pub fn run(args: &Watch, instance: Option<&Path>) -> Result<()> {
 
 /// What is printed.
 enum Show {
-    /// A line for each revision.
+    /// A line for each revision and each refused save.
     Events { json: bool },
     /// A line for each line of the document that comes, changes or goes.
     Lines(Box<Lines>),
@@ -78,12 +78,20 @@ impl Watching {
     /// Prints what there is after `last`; whether there was anything.
     fn print(&mut self) -> Result<bool> {
         let revisions = self.follower.after(self.doc, self.last)?;
+        let refusals = match self.show {
+            Show::Events { .. } => self.follower.refusals(self.doc)?,
+            Show::Lines(_) => Vec::new(),
+        };
+        self.last = revisions.last().map_or(self.last, |r| r.rev);
+        let events = events::in_order(revisions, refusals);
         let mut out = std::io::stdout().lock();
-        'printing: for revision in &revisions {
-            self.last = revision.rev;
-            let lines = match &mut self.show {
-                Show::Events { json } => vec![printed(revision, *json)],
-                Show::Lines(lines) => lines.of(revision, &self.follower)?,
+        'printing: for event in &events {
+            let lines = match (&mut self.show, event) {
+                (Show::Events { json }, event) => vec![event.printed(*json)],
+                (Show::Lines(lines), Event::Saved(revision)) => {
+                    lines.of(revision, &self.follower)?
+                }
+                (Show::Lines(_), Event::Refused(_)) => continue,
             };
             for line in lines {
                 if !output::arrived(writeln!(out, "{line}")) {
@@ -92,7 +100,7 @@ impl Watching {
             }
         }
         output::finish()?;
-        Ok(!revisions.is_empty())
+        Ok(!events.is_empty())
     }
 }
 

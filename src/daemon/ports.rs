@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::watching::News;
 use crate::model::{Actor, DocId, Refusal, Stamp, View};
 use crate::store::{NameRow, SeenRow, Store, StoreError};
 use crate::vfs::ports::{KeptLook, KeptName, Memory};
@@ -13,6 +14,8 @@ pub struct StoreMemory {
     store: Arc<Store>,
     /// Looks count for one boot of the machine: process ids start over with the next.
     boot: String,
+    /// Who is told when a refusal is on record.
+    news: Option<Arc<News>>,
 }
 
 impl StoreMemory {
@@ -21,7 +24,13 @@ impl StoreMemory {
         let path = "/proc/sys/kernel/random/boot_id";
         let boot = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         store.forget_other_boots(&boot)?;
-        Ok(StoreMemory { store, boot })
+        Ok(StoreMemory { store, boot, news: None })
+    }
+
+    /// The same; refusals are told.
+    pub fn telling(mut self, news: Arc<News>) -> StoreMemory {
+        self.news = Some(news);
+        self
     }
 }
 
@@ -92,6 +101,10 @@ impl Memory for StoreMemory {
         refusal: &Refusal,
         kept_as: Option<&str>,
     ) -> Answer<()> {
-        self.store.record_refusal(at, view, actor, refusal, kept_as)
+        self.store.record_refusal(at, view, actor, refusal, kept_as)?;
+        if let Some(news) = &self.news {
+            news.tell();
+        }
+        Ok(())
     }
 }

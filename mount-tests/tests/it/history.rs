@@ -247,6 +247,71 @@ fn watch_tells_of_each_line_once_whoever_saves_in_a_burst() {
 }
 
 #[test]
+fn watch_and_wait_tell_of_refused_saves_and_of_overlaps() {
+    let it = Instance::with(&[
+        ("missions.md", "## Pending\n- a\n- b\n"),
+        ("config.json", "{\n  \"a\": 1\n}\n"),
+        ("memory/a.md", "# a\n"),
+    ]);
+    let store = it.store();
+    let start = |args: &[&str]| {
+        let mut all = vec!["-C", store.to_str().expect("path")];
+        all.extend(args);
+        it.outside().spawn(mount_tests::instancefs(), &all)
+    };
+    let mut everything = start(&["watch"]);
+    let mut objects = start(&["watch", "--json"]);
+    let mut config = start(&["watch", "config"]);
+    let both = start(&["wait", "config", "--refused", "--timeout", "30"]);
+    let version = start(&["wait", "config", "--timeout", "30"]);
+    let other = start(&["wait", "missions.md", "--refused", "--timeout", "30"]);
+    std::thread::sleep(Duration::from_millis(500));
+    it.sh("echo '{\"a\": }' > config.json || true; cat config.json.refused > $SCRATCH/kept");
+    let said = both.wait().exits(4).stdout;
+    assert!(
+        said.starts_with("refused 20") && said.contains(" config.json by bash (pid "),
+        "{said}"
+    );
+    assert!(
+        said.contains("line 1: ") && said.ends_with("text is in config.json.refused\n"),
+        "{said}"
+    );
+    everything.until(&said);
+    config.until(&said);
+    // It waits for a version, and now there is one.
+    it.edit("config.json", "1", "2");
+    let rev = version.wait().ok();
+    everything.until(&format!("\n{} ", rev.trim()));
+    // Two change one line.
+    let mut shell = it.shell();
+    shell.run("sed 's/- a/- a one/' missions.md > $SCRATCH/one");
+    it.edit("missions.md", "- a\n", "- a two\n");
+    let second = other.wait().ok();
+    shell.run("cat $SCRATCH/one > missions.md");
+    everything.until(" [1 overlap: ");
+    let all = eventually("the overlap", || {
+        let text = objects.stdout();
+        text.contains("\"overlaps\":1").then_some(text)
+    });
+    let all: Vec<Value> =
+        all.lines().map(|l| serde_json::from_str(l).expect("an object")).collect();
+    let kinds: Vec<&str> = all.iter().map(|e| e["event"].as_str().expect("an event")).collect();
+    assert_eq!(kinds, ["refused", "saved", "saved", "saved"]);
+    let refused = &all[0];
+    assert_eq!(refused["kept_as"], "config.json.refused");
+    assert_eq!((&refused["document"], &refused["file"]), (&"config".into(), &"config.json".into()));
+    assert!(refused["reason"].is_string() && refused["message"].is_string(), "{refused}");
+    let last = &all[3];
+    assert_eq!(last["overlapping"].as_array().map(Vec::len), Some(1), "{last}");
+    assert_eq!(
+        (&all[2]["overlaps"], &all[2]["rev"].to_string()),
+        (&0.into(), &second.trim().into())
+    );
+    assert_eq!(last["basis"].as_str(), last["base"].as_u64().map(|b| b.to_string()).as_deref());
+    assert!(!config.stdout().contains("missions"), "{}", config.stdout());
+}
+
+#[test]
 fn the_hidden_directory_shows_every_revision() {
     let it = Instance::with(&[
         ("missions.md", "## Pending\n- a\n"),
