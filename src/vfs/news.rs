@@ -7,9 +7,11 @@ use crate::model::View;
 
 impl Tree {
     /// Whether a handle on it has been written and is not committed yet. During a commit it is
-    /// still so for the handle that commits.
+    /// still so for the handle that commits. Whoever commits holds the state of its handle, so this
+    /// waits for nobody: while the list of handles is being changed, it may be so.
     pub fn is_written(&self, view: View) -> bool {
-        self.handles.read().values().any(|h| h.is_dirty() && h.view() == view)
+        let Some(handles) = self.handles.try_read() else { return true };
+        handles.values().any(|h| h.is_dirty() && h.view() == view)
     }
 
     /// Whether there is a newer version than the one that the handle's reads returned last, its
