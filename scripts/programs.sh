@@ -14,9 +14,12 @@ need vim:vim nvim:neovim nano:nano emacs:emacs-nox micro:micro kak:kakoune joe:j
 there=${INSTANCEFS_PROGRAMS:-$(target_dir)/programs}
 mkdir -p "$there"
 there=$(cd "$there" && pwd)
-if [ ! -d "$there/node_modules/write-file-atomic" ]; then
-  npm install --prefix "$there" --no-audit --no-fund --no-save --silent write-file-atomic@5.0.1 ||
-    die "npm cannot install write-file-atomic"
+# chokidar is the watcher of most programs for Node, in the two forms that are in use. All at once:
+# npm removes what it was not asked for.
+if [ ! -d "$there/node_modules/chokidar4" ]; then
+  npm install --prefix "$there" --no-audit --no-fund --no-save --silent \
+    write-file-atomic@5.0.1 chokidar@3.6.0 chokidar4@npm:chokidar@4.0.3 ||
+    die "npm cannot install write-file-atomic and chokidar"
 fi
 if [ ! "$there/save-go" -nt mount-tests/programs/save.go ]; then
   GO111MODULE=off go build -o "$there/save-go" mount-tests/programs/save.go ||

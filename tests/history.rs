@@ -380,3 +380,49 @@ fn blame_of_a_large_document_is_cheap() {
     }
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
+
+/// The first lines that `watch` prints.
+fn watched(place: &Place, args: &[&str], count: usize) -> Vec<String> {
+    use std::io::BufRead;
+    let mut watch = std::process::Command::new(env!("CARGO_BIN_EXE_instancefs"))
+        .args(["-C", place.path("s").to_str().unwrap(), "watch"])
+        .args(args)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(watch.stdout.take().unwrap()).lines();
+    let lines = lines.take(count).map(|line| line.unwrap()).collect();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    lines
+}
+
+#[test]
+fn watch_tells_what_became_of_each_line() {
+    let place = Place::new();
+    let revs = store_of(&place, &[A, B, C, A]);
+    let since = revs[0].to_string();
+    let lines = watched(&place, &["--lines", "missions.md", "--since", &since], 6);
+    let there = "- \\x1b[31md ✅ (2026-07-01 10:00)";
+    let expected =
+        ["~ - b2", "+ - c", &format!("+ {there}"), "~ - b", "- - c", &format!("- {there}")];
+    assert_eq!(lines, expected);
+    let of = format!("missions@{}", revs[1]);
+    let objects = objects(&watched(&place, &["--lines", &of, "--json"], 2).join("\n"));
+    assert_eq!((&objects[0]["rev"], &objects[0]["change"]), (&revs[2].into(), &"added".into()));
+    assert_eq!((&objects[0]["line"], &objects[1]["rev"]), (&"- c".into(), &revs[2].into()));
+    assert_eq!(objects[1]["line"], "- \u{1b}[31md ✅ (2026-07-01 10:00)");
+    assert!(objects[0]["by"].as_str().unwrap().starts_with("p2 (pid 102"), "{objects:?}");
+    assert!(objects[0]["at"].as_str().unwrap().contains('T'), "{objects:?}");
+    // Revisions of other documents count too, and those of the new store.
+    let config = save(&place.path("s"), View::ConfigYaml, CONFIG, actor("vim", 9));
+    let since = config.to_string();
+    save(&place.path("s"), View::MissionsMd, B, actor("p5", 105));
+    let lines = watched(&place, &["--lines", "missions.md", "--since", &since], 1);
+    assert_eq!(lines, ["~ - b2"]);
+    let lines = watched(&place, &["--lines", "config.yaml", "--since", "0"], 4);
+    assert_eq!(lines, CONFIG.lines().map(|l| format!("+ {l}")).collect::<Vec<_>>());
+    fails(&ifs(&place, &["-C", "s", "watch", "--lines"]), 2, "DOC");
+    let unknown = ifs(&place, &["-C", "s", "watch", "--lines", "missions.md@99"]);
+    fails(&unknown, 1, "no revision 99");
+}

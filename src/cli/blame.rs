@@ -52,7 +52,8 @@ pub fn run(args: &Blame, instance: Option<&Path>) -> Result<()> {
             .to_string()
         } else {
             let mark = if line.older { "^" } else { "" };
-            let by = revision.map_or_else(String::new, |r| format!("{} {}", r.at.iso(), who(r)));
+            let by =
+                revision.map_or_else(String::new, |r| format!("{} {}", r.at.iso(), who(&r.actor)));
             shown(&format!("{mark}{} {by} {}) {text}", line.rev, n + 1))
         };
         if !arrived(writeln!(out, "{printed}")) {

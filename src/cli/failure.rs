@@ -12,6 +12,8 @@ pub enum Exit {
     Usage = 2,
     /// Somebody else has it, or changed it.
     Conflict = 3,
+    /// A save was refused that was waited for.
+    Refused = 4,
 }
 
 /// A failed command.

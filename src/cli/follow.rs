@@ -4,13 +4,16 @@
 //! history. Without a daemon the database is looked at now and then.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::doc::Doc;
 use super::failure::{Failure, Result};
 use crate::daemon::control::{Answer, Connection, Request};
 use crate::daemon::{Instance, history};
+use crate::documents::Version;
 use crate::model::{Actor, DocId, FileId, Rev, Via};
-use crate::store::Revision;
+use crate::store::{RefusalRow, Revision};
 use crate::vfs::ports::Documents;
 
 /// How long the daemon may take to answer.
@@ -30,6 +33,8 @@ pub struct Follower {
     instance: Instance,
     daemon: Option<Connection>,
     early: Option<Duration>,
+    /// The number of the last refusal that was told of.
+    refused: i64,
 }
 
 impl Follower {
@@ -51,7 +56,8 @@ impl Follower {
             Some(_) => history::look(store, file)?,
             None => Instance::look(store)?,
         };
-        Ok(Follower { instance, daemon, early: None })
+        let refused = instance.store.refusals(1)?.first().map_or(0, |row| row.id);
+        Ok(Follower { instance, daemon, early: None, refused })
     }
 
     /// The newest revision of the document, or of all.
@@ -77,6 +83,50 @@ impl Follower {
             self.early = None;
         }
         Ok(found)
+    }
+
+    /// Refusals since the last question, of saves of the document or of all; the oldest first.
+    pub fn refusals(&mut self, doc: Option<DocId>) -> Result<Vec<RefusalRow>> {
+        let mut found = self.instance.store.refusals_after(self.refused, PAGE)?;
+        if let Some(last) = found.last() {
+            (self.refused, self.early) = (last.id, None);
+        }
+        found.retain(|row| doc.is_none_or(|doc| row.view.doc() == doc));
+        Ok(found)
+    }
+
+    /// The version of a revision that [`Follower::after`] has told of; `None`: it is not kept any
+    /// more.
+    pub fn version(&self, revision: &Revision) -> Result<Option<Arc<Version>>> {
+        let documents = &self.instance.documents;
+        if let Some(version) = documents.at(revision.doc, revision.rev)? {
+            return Ok(Some(version));
+        }
+        // Not on record yet.
+        let current = documents.current(revision.doc)?;
+        Ok(Some(current).filter(|current| current.rev == revision.rev))
+    }
+
+    /// The version of this revision of the document.
+    pub fn at(&self, doc: &Doc, rev: Rev) -> Result<Arc<Version>> {
+        doc.at(&self.instance, rev)
+    }
+
+    /// The version that the document had when `rev` was made, be it a revision of another one.
+    pub fn as_of(&self, doc: &Doc, rev: Rev) -> Result<Arc<Version>> {
+        let store = &self.instance.store;
+        let before = Some(Rev(rev.0.saturating_add(1)));
+        match store.history(Some(doc.id), Rev(0), before, 1)?.first() {
+            Some(newest) => self.at(doc, newest.rev),
+            // Older than all that is kept.
+            None if store.span(doc.id)?.is_some_and(|span| span.pruned) => self.at(doc, rev),
+            None => self.at(doc, Rev(0)),
+        }
+    }
+
+    /// Its current version.
+    pub fn current(&self, doc: &Doc) -> Result<Arc<Version>> {
+        Ok(self.instance.documents.current(doc.id)?)
     }
 
     /// What another program has changed while no daemon puts it on record.

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::args::Log;
 use super::doc::Doc;
 use super::failure::{Failure, Result};
-use super::output::{arrived, shown};
+use super::output::{arrived, count, shown};
 use super::target::Target;
 use crate::daemon::history;
-use crate::model::{Basis, Rev, Rule};
+use crate::model::{Actor, Basis, Rev, Rule};
 use crate::store::Revision;
 
 /// Revisions that are read at once.
@@ -72,17 +72,18 @@ pub fn json(r: &Revision) -> Value {
 }
 
 /// Who made it, for people.
-pub fn who(r: &Revision) -> String {
-    let program = if r.actor.program.is_empty() { "?" } else { &r.actor.program };
-    match (r.actor.pid, r.actor.session) {
-        (0, _) => format!("another program ({})", r.actor.via.as_str()),
-        (pid, 0) => format!("{program} (pid {pid}, {})", r.actor.via.as_str()),
-        (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", r.actor.via.as_str()),
+pub fn who(actor: &Actor) -> String {
+    let program = if actor.program.is_empty() { "?" } else { &actor.program };
+    match (actor.pid, actor.session) {
+        (0, _) => format!("another program ({})", actor.via.as_str()),
+        (pid, 0) => format!("{program} (pid {pid}, {})", actor.via.as_str()),
+        (pid, sid) => format!("{program} (pid {pid}, session {sid}, {})", actor.via.as_str()),
     }
 }
 
 /// What is worth knowing of how the merge base was found: `blind`, `undo`, what the text did not have.
-fn basis(basis: &Basis) -> Option<String> {
+/// The one place that says it to people.
+pub fn notable(basis: &Basis) -> Option<String> {
     let mut said = Vec::new();
     match basis.rule {
         Rule::Blind => said.push("blind".to_owned()),
@@ -100,7 +101,7 @@ fn basis(basis: &Basis) -> Option<String> {
 }
 
 fn line(r: &Revision) -> String {
-    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.shown(), who(r));
+    let mut text = format!("{} {} {} by {}", r.rev, r.at.iso(), r.doc.shown(), who(&r.actor));
     if let Some(base) = r.base {
         text.push_str(&format!(" on {base}"));
     }
@@ -109,9 +110,10 @@ fn line(r: &Revision) -> String {
     }
     if !r.overlaps.is_empty() {
         let what: Vec<&str> = r.overlaps.iter().map(|o| o.what.as_str()).collect();
-        text.push_str(&format!(" [overlaps: {}]", what.join(", ")));
+        let many = count(what.len() as u64, "overlap");
+        text.push_str(&format!(" [{many}: {}]", what.join(", ")));
     }
-    if let Some(said) = r.basis.as_ref().and_then(basis) {
+    if let Some(said) = r.basis.as_ref().and_then(notable) {
         text.push_str(&format!(" [{said}]"));
     }
     text

@@ -11,12 +11,14 @@ mod diff;
 mod doc;
 mod doctor;
 mod eject;
+mod events;
 mod export;
 mod failure;
 mod follow;
 mod import;
 mod init;
 mod kinds;
+mod lines;
 mod lock;
 mod log;
 mod missions;
@@ -43,7 +45,7 @@ use args::{Cli, Command};
 pub use failure::{Exit, Failure};
 
 /// Runs the command line of this process. Exit codes: 0 done, 1 failure, 2 wrong usage (also
-/// from the parser), 3 conflict.
+/// from the parser), 3 conflict, 4 a refused save that was waited for.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli).and_then(|()| output::finish()) {

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::args::Wait;
 use super::doc::Doc;
-use super::failure::{Failure, Result};
+use super::events;
+use super::failure::{Exit, Failure, Result};
 use super::follow::Follower;
 use super::output::line;
 use crate::model::Rev;
@@ -34,6 +35,12 @@ pub fn run(args: &Wait, instance: Option<&Path>) -> Result<()> {
         if newest != since {
             line(&newest.to_string());
             return Ok(());
+        }
+        if args.refused
+            && let Some(refusal) = follower.refusals(Some(doc.id))?.first()
+        {
+            line(&events::line(refusal));
+            return Err(Failure { exit: Exit::Refused, ..Failure::silent() });
         }
         let left = until.map_or(Duration::MAX, |t| t.saturating_duration_since(Instant::now()));
         if left.is_zero() {

@@ -52,7 +52,8 @@ impl Mounted {
         events: Sender<Event>,
     ) -> Result<Mounted> {
         let failed = |source| DaemonError::Mount { path: settings.mountpoint.clone(), source };
-        let (tree, owned) = tree(instance, settings)?;
+        let news = Arc::<News>::default();
+        let (tree, owned) = tree(instance, settings, &news)?;
         let tree = Arc::new(tree);
         let layer: Arc<dyn Layer> = Arc::clone(&tree) as Arc<dyn Layer>;
         let options = MountOptions {
@@ -73,10 +74,10 @@ impl Mounted {
         if let Err(source) = started {
             return Err(failed(MountError::Failed { point: settings.mountpoint.clone(), source }));
         }
-        let news = Arc::<News>::default();
-        watchers::start(&instance.documents, &mount, Arc::clone(&news)).map_err(|source| {
-            failed(MountError::Failed { point: settings.mountpoint.clone(), source })
-        })?;
+        let written = Arc::downgrade(&tree);
+        watchers::start(&instance.documents, &mount, written, Arc::clone(&news)).map_err(
+            |source| failed(MountError::Failed { point: settings.mountpoint.clone(), source }),
+        )?;
         let owners = Owners::start(&owned, &mount).map_err(|source| {
             failed(MountError::Failed { point: settings.mountpoint.clone(), source })
         })?;
@@ -199,17 +200,18 @@ fn is_stacked(store: &Path) -> bool {
     rustix::fs::statfs(store).is_ok_and(|fs| fs.f_type as u64 == OVERLAYFS)
 }
 
-fn tree(instance: &Instance, settings: &Settings) -> Result<(Tree, Arc<Owned>)> {
+fn tree(instance: &Instance, settings: &Settings, news: &Arc<News>) -> Result<(Tree, Arc<Owned>)> {
     let failed = |e: crate::vfs::Error| DaemonError::InTheWay {
         path: settings.store.clone(),
         reason: e.to_string(),
     };
     let plain = Plain::new(&settings.store).map_err(failed)?.strict(settings.strict);
+    let memory = StoreMemory::new(Arc::clone(&instance.store))?.telling(Arc::clone(news));
     let parts = Parts {
         documents: Arc::clone(&instance.documents) as Arc<dyn Documents>,
         plain: Arc::new(plain),
         processes: Arc::new(System::at(&settings.mountpoint)),
-        memory: Arc::new(StoreMemory::new(Arc::clone(&instance.store))?),
+        memory: Arc::new(memory),
         clock: Arc::new(SystemClock),
         rules: Some(Arc::clone(&instance.rules) as Arc<dyn Rules>),
     };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::watching::News;
 use crate::fs::observed::{Changes, Kind, Stored, Who};
 use crate::model::{DocId, View};
 use crate::store::{NameRow, ObservedRow, Store, StoreError};
@@ -14,6 +15,8 @@ pub struct StoreMemory {
     store: Arc<Store>,
     /// Observations count for one boot of the machine: process ids start over with the next.
     boot: String,
+    /// Who is told when a refusal is on record.
+    news: Option<Arc<News>>,
 }
 
 impl StoreMemory {
@@ -22,7 +25,13 @@ impl StoreMemory {
         let path = "/proc/sys/kernel/random/boot_id";
         let boot = std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         store.forget_other_boots(&boot)?;
-        Ok(StoreMemory { store, boot })
+        Ok(StoreMemory { store, boot, news: None })
+    }
+
+    /// The same; refusals are told.
+    pub fn telling(mut self, news: Arc<News>) -> StoreMemory {
+        self.news = Some(news);
+        self
     }
 }
 
@@ -100,7 +109,11 @@ impl Memory for StoreMemory {
     }
 
     fn record_refusal(&self, refusal: &KeptRefusal<'_>) -> Answer<()> {
-        self.store.record_refusal(refusal)
+        self.store.record_refusal(refusal)?;
+        if let Some(news) = &self.news {
+            news.tell();
+        }
+        Ok(())
     }
 
     fn resolve_refusals(&self, kept_as: &[String]) -> Answer<()> {

@@ -10,15 +10,19 @@
 //! when a reader still gets the old version; a rename tells only those who watch the directory; and
 //! a save of `config.json` changes `config.yaml` too.
 //!
+//! Who has just taken the event of a write, and has read the old version then, may drop what comes
+//! in the next moment as part of the same change (chokidar for 50 ms, entr as well). So after such
+//! a save there is one more event when that moment is over.
+//!
 //! The thread waits for requests that may wait for a gate, so it is no other thread's business;
 //! and it has no descriptors, so that a killed daemon does not wait for it
 //! ([`detach_descriptors`]).
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, Timespec, Timestamps};
 use rustix::fs::{UTIME_NOW, UTIME_OMIT};
@@ -34,13 +38,29 @@ use crate::vfs::both::Both;
 /// Time between two rounds: many saves in a row are told together.
 const PAUSE: Duration = Duration::from_millis(25);
 
+/// How long after it was told a version is told again whose writes were seen before it: longer than
+/// watchers take several events for one.
+const AGAIN: Duration = Duration::from_millis(75);
+
+/// A new version of what has this name.
+struct Told {
+    view: View,
+    /// Watchers have seen it being written.
+    written: bool,
+}
+
 /// Starts telling, also those who watch over the control socket (`commands`); ends when
 /// `documents` and their listener are gone.
 ///
 /// # Errors
 /// When the thread cannot be started.
-pub fn start(documents: &Both, mount: &Mount, commands: Arc<News>) -> std::io::Result<()> {
-    let (send, news) = mpsc::channel::<View>();
+pub fn start(
+    documents: &Both,
+    mount: &Mount,
+    tree: Weak<Tree>,
+    commands: Arc<News>,
+) -> std::io::Result<()> {
+    let (send, news) = mpsc::channel::<Told>();
     let kernel = mount.notifier();
     let place = Place::of(mount);
     std::thread::Builder::new().name("watchers".into()).spawn(move || serve(&news, &place))?;
@@ -50,29 +70,46 @@ pub fn start(documents: &Both, mount: &Mount, commands: Arc<News>) -> std::io::R
             let node = Tree::node_of(view);
             kernel.inval_inode(node, 0, 0);
             kernel.wake(node);
+            let written = tree.upgrade().is_some_and(|tree| tree.is_written(view));
             // Fails only when the thread is gone.
-            let _ = send.send(view);
+            let _ = send.send(Told { view, written });
         }
     });
     documents.set_listener(&listener);
     Ok(())
 }
 
-fn serve(news: &Receiver<View>, place: &Place) {
+fn serve(news: &Receiver<Told>, place: &Place) {
     if let Err(e) = detach_descriptors() {
         log::warn!("watchers are not told of new versions: {e}");
         return;
     }
     // Nothing is logged from here on: the log is a descriptor as well.
-    while let Ok(first) = news.recv() {
-        let mut views = vec![first];
-        for view in news.try_iter() {
+    let mut again = Vec::<(View, Instant)>::new();
+    loop {
+        let first = match again.iter().map(|(_, due)| *due).min() {
+            Some(due) => news.recv_timeout(due.saturating_duration_since(Instant::now())),
+            None => news.recv().map_err(|mpsc::RecvError| RecvTimeoutError::Disconnected),
+        };
+        let first = match first {
+            Ok(told) => Some(told),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let mut views = Vec::new();
+        for Told { view, written } in first.into_iter().chain(news.try_iter()) {
             if !views.contains(&view) {
                 views.push(view);
             }
+            if written {
+                again.retain(|(other, _)| *other != view);
+                again.push((view, Instant::now() + AGAIN));
+            }
         }
+        let now = Instant::now();
+        let due: Vec<View> = again.extract_if(.., |(_, due)| *due <= now).map(|(v, _)| v).collect();
         // The mount is gone or has no such name: nobody watches.
-        let _ = place.touch(&views);
+        let _ = place.touch(&views, &due);
         std::thread::sleep(PAUSE);
     }
 }
@@ -102,20 +139,27 @@ impl Place {
         Ok(root)
     }
 
-    /// Makes the events. Touches nothing but the mount.
-    fn touch(&self, views: &[View]) -> Result<(), Errno> {
+    /// Makes the events: all kinds for the `views`, one for those that are told `again`. Touches
+    /// nothing but the mount.
+    fn touch(&self, views: &[View], again: &[View]) -> Result<(), Errno> {
         let root = self.root()?;
         for view in views {
-            let name = Path::new(view.name());
             for atime in [UTIME_OMIT, UTIME_NOW] {
-                let time = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
-                let times =
-                    Timestamps { last_access: time(atime), last_modification: time(UTIME_NOW) };
-                let _ = rustix::fs::utimensat(&root, name, &times, AtFlags::SYMLINK_NOFOLLOW);
+                let _ = set_times(&root, *view, atime);
             }
+            let name = Path::new(view.name());
             let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             drop(rustix::fs::openat(&root, name, flags, Mode::empty()));
         }
+        for view in again.iter().filter(|view| !views.contains(view)) {
+            let _ = set_times(&root, *view, UTIME_OMIT);
+        }
         Ok(())
     }
+}
+
+fn set_times(root: &OwnedFd, view: View, atime: i64) -> Result<(), Errno> {
+    let time = |tv_nsec| Timespec { tv_sec: 0, tv_nsec };
+    let times = Timestamps { last_access: time(atime), last_modification: time(UTIME_NOW) };
+    rustix::fs::utimensat(root, Path::new(view.name()), &times, AtFlags::SYMLINK_NOFOLLOW)
 }

@@ -1,4 +1,4 @@
-//! Telling commands of new versions over the control socket.
+//! Telling commands of new versions and refused saves over the control socket.
 //!
 //! A watcher is told that there may be news, never what: it reads the history itself. So
 //! nothing is queued here, a slow watcher misses nothing, and whoever publishes a version only
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl News {
-    /// A version was published. Never waits for a watcher.
+    /// A version was published, or a save was refused. Never waits for a watcher.
     pub fn tell(&self) {
         self.state.lock().published += 1;
         self.changed.notify_all();

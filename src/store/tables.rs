@@ -71,6 +71,8 @@ pub struct ObservedRow {
 /// A refused save on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusalRow {
+    /// Its number; later ones have higher ones.
+    pub id: i64,
     /// When.
     pub at: Stamp,
     /// The name that was saved.
@@ -406,14 +408,24 @@ impl Store {
 
     /// The newest refusals, newest first.
     pub fn refusals(&self, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
+        self.refusals_where("TRUE ORDER BY id DESC", limit)
+    }
+
+    /// Those with higher numbers than this one, the oldest first.
+    pub fn refusals_after(&self, id: i64, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
+        self.refusals_where(&format!("id > {id} ORDER BY id"), limit)
+    }
+
+    fn refusals_where(&self, which: &str, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let sql = format!(
             "SELECT at, view, pid, uid, session, program, reason, line, key, message, hint,
-             kept_as, base_rev, resolved FROM ifs_refusals ORDER BY id DESC LIMIT {limit}"
+             kept_as, base_rev, resolved, id FROM ifs_refusals WHERE {which} LIMIT {limit}"
         );
         self.rows_of(&sql, |r| {
             let Some(view) = view_at(r, 1)? else { return Ok(None) };
             Ok(Some(RefusalRow {
+                id: r.get(14)?,
                 at: Stamp(r.get(0)?),
                 view,
                 actor: Actor {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
-use mount_tests::{Instance, Ran, eventually, samples};
+use mount_tests::{Instance, Ran, Running, eventually, samples};
 use serde_json::Value;
 
 fn run(it: &Instance, args: &[&str]) -> Ran {
@@ -192,6 +192,123 @@ fn a_watcher_that_reads_nothing_holds_nobody_up() {
     assert_eq!(head.wait().ok().lines().count(), 1);
     watch.signal(libc::SIGINT);
     watch.wait().ok();
+}
+
+/// `instancefs watch --lines DOC`, once it has begun.
+fn watch_lines(it: &Instance, doc: &str) -> Running {
+    let store = it.store();
+    let since = run(it, &["log", doc, "-n", "1", "--json"]).ok();
+    let since: Value = serde_json::from_str(since.trim()).expect("a revision");
+    let since = since["rev"].to_string();
+    let all = ["-C", store.to_str().expect("path"), "watch", "--lines", doc, "--since", &since];
+    it.outside().spawn(mount_tests::instancefs(), &all)
+}
+
+#[test]
+fn watch_tells_of_each_line_once_whoever_saves_in_a_burst() {
+    let it = Instance::with(&[
+        ("missions.md", "## Pending\n- first\n\n## Done\n"),
+        ("config.json", "{\n  \"a\": 1\n}\n"),
+        ("memory/a.md", "# a\n- one\n"),
+    ]);
+    it.append("memory/a.md", "- two");
+    it.append("missions.md", "- second");
+    let mut missions = watch_lines(&it, "missions.md");
+    let mut note = watch_lines(&it, "memory/a.md");
+    let mut config = watch_lines(&it, "config.yaml");
+    it.sh("for p in 1 2 3; do \
+             (for n in $(seq 20); do echo \"- of $p: number $n\" >> missions.md; done) & \
+           done; \
+           for n in $(seq 20); do \
+             sqlite3 -cmd '.timeout 10000' missions.db \"insert into missions(text,state,sequence) \
+               values('row $n','pending',1000 + $n)\"; \
+           done; wait");
+    it.edit("missions.md", "- first", "- above the end\n- first");
+    it.edit("missions.md", "- second", "- second one");
+    let mut expected: Vec<String> = (1..=3)
+        .flat_map(|p| (1..=20).map(move |n| format!("+ - of {p}: number {n}")))
+        .chain((1..=20).map(|n| format!("+ - row {n}")))
+        .collect();
+    expected.extend(["+ - above the end".to_owned(), "~ - second one".to_owned()]);
+    expected.sort();
+    eventually("the last line", || missions.stdout().contains("- second one\n").then_some(()));
+    let mut told: Vec<String> = missions.stdout().lines().map(str::to_owned).collect();
+    told.sort();
+    assert_eq!(told, expected);
+    it.sh("printf '# a\\n- two\\n- three \\033[31m\\n' > memory/a.md");
+    it.sh("mv memory/a.md memory/gone.txt");
+    note.until("- # a\n");
+    assert_eq!(
+        note.stdout(),
+        "- - one\n+ - three \\x1b[31m\n- # a\n- - two\n- - three \\x1b[31m\n"
+    );
+    it.edit("config.json", "1", "2");
+    config.until("~ a: 2\n");
+}
+
+#[test]
+fn watch_and_wait_tell_of_refused_saves_and_of_overlaps() {
+    let it = Instance::with(&[
+        ("missions.md", "## Pending\n- a\n- b\n"),
+        ("config.json", "{\n  \"a\": 1\n}\n"),
+        ("memory/a.md", "# a\n"),
+    ]);
+    let store = it.store();
+    let start = |args: &[&str]| {
+        let mut all = vec!["-C", store.to_str().expect("path")];
+        all.extend(args);
+        it.outside().spawn(mount_tests::instancefs(), &all)
+    };
+    let mut everything = start(&["watch"]);
+    let mut objects = start(&["watch", "--json"]);
+    let mut config = start(&["watch", "config"]);
+    let both = start(&["wait", "config", "--refused", "--timeout", "30"]);
+    let version = start(&["wait", "config", "--timeout", "30"]);
+    let other = start(&["wait", "missions.md", "--refused", "--timeout", "30"]);
+    std::thread::sleep(Duration::from_millis(500));
+    it.sh("echo '{\"a\": }' > config.json || true; cat config.json.refused > $SCRATCH/kept");
+    let said = both.wait().exits(4).stdout;
+    assert!(
+        said.starts_with("refused 20") && said.contains(" config.json by bash (pid "),
+        "{said}"
+    );
+    assert!(
+        said.contains("line 1: ") && said.ends_with("text is in config.json.refused\n"),
+        "{said}"
+    );
+    everything.until(&said);
+    config.until(&said);
+    // It waits for a version, and now there is one.
+    it.edit("config.json", "1", "2");
+    let rev = version.wait().ok();
+    everything.until(&format!("\n{} ", rev.trim()));
+    // Two change one line.
+    let mut shell = it.shell();
+    shell.run("sed 's/- a/- a one/' missions.md > $SCRATCH/one");
+    it.edit("missions.md", "- a\n", "- a two\n");
+    let second = other.wait().ok();
+    shell.run("cat $SCRATCH/one > missions.md");
+    everything.until(" [1 overlap: ");
+    let all = eventually("the overlap", || {
+        let text = objects.stdout();
+        text.contains("\"overlaps\":1").then_some(text)
+    });
+    let all: Vec<Value> =
+        all.lines().map(|l| serde_json::from_str(l).expect("an object")).collect();
+    let kinds: Vec<&str> = all.iter().map(|e| e["event"].as_str().expect("an event")).collect();
+    assert_eq!(kinds, ["refused", "saved", "saved", "saved"]);
+    let refused = &all[0];
+    assert_eq!(refused["kept_as"], "config.json.refused");
+    assert_eq!((&refused["document"], &refused["file"]), (&"config".into(), &"config.json".into()));
+    assert!(refused["reason"].is_string() && refused["message"].is_string(), "{refused}");
+    let last = &all[3];
+    assert_eq!(last["overlapping"].as_array().map(Vec::len), Some(1), "{last}");
+    assert_eq!(
+        (&all[2]["overlaps"], &all[2]["rev"].to_string()),
+        (&0.into(), &second.trim().into())
+    );
+    assert_eq!(last["basis"].as_str(), last["base"].as_u64().map(|b| b.to_string()).as_deref());
+    assert!(!config.stdout().contains("missions"), "{}", config.stdout());
 }
 
 #[test]

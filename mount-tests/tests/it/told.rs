@@ -97,6 +97,68 @@ fn inotify_tells_of_the_other_view_of_a_config() {
     assert_eq!(it.read("config.json"), "{\n  \"a\": 3\n}\n");
 }
 
+/// Everything that a watcher of `memory` sees of `memory/a.md` while `script` runs and for a while
+/// after it, without reads: one word for each event.
+fn seen_of(script: &str) -> Vec<String> {
+    let it = Instance::with(&[("memory/a.md", "# a\n- one\n")]);
+    assert_eq!(it.read("memory/a.md"), "# a\n- one\n");
+    let mut watcher = it.actor().spawn_bash("exec inotifywait -m --format '%f %e' memory 2>&1");
+    watcher.until("Watches established");
+    it.sh(script);
+    std::thread::sleep(Duration::from_millis(500));
+    let all = watcher.stdout();
+    println!("{script}\n{all}");
+    let of_file = |line: &str| line.strip_prefix("a.md ").map(str::to_owned);
+    let silent = ["OPEN", "ACCESS", "CLOSE_NOWRITE,CLOSE"];
+    all.lines().filter_map(of_file).filter(|e| !silent.contains(&e.as_str())).collect()
+}
+
+/// What the daemon makes when a version can be read.
+const TOLD: [&str; 3] = ["MODIFY", "ATTRIB", "CLOSE_WRITE,CLOSE"];
+
+#[test]
+fn a_version_whose_writes_were_seen_is_told_once_more_after_a_moment() {
+    let saves = [
+        "printf '# a\\n- two\\n' > memory/a.md",
+        "printf -- '- two\\n' >> memory/a.md",
+        "printf 'b' | dd of=memory/a.md bs=1 seek=2 conv=notrunc status=none",
+        "printf '# a\\n- two\\n' | dd of=memory/a.md conv=fsync status=none",
+    ];
+    for save in saves {
+        let events = seen_of(save);
+        // What comes at once may come between the commit and the return of the writer's close.
+        let from = events.len().saturating_sub(2);
+        assert_eq!(events[from..], [TOLD[2], "MODIFY"], "{save}: {events:?}");
+        assert!(events.contains(&TOLD[1].to_owned()), "{save}: {events:?}");
+    }
+}
+
+#[test]
+fn a_rename_is_told_once() {
+    let events = seen_of("printf '# a\\n- two\\n' > x.tmp && mv x.tmp memory/a.md");
+    assert_eq!(events, [&["MOVED_TO"][..], &TOLD[..]].concat());
+}
+
+#[test]
+fn our_own_reads_and_saves_leave_no_access_time() {
+    let it = Instance::with(&[("memory/a.md", "# a\n")]);
+    let times = |name: &str| {
+        let it = it.path(name).metadata().expect("stat");
+        (it.accessed().expect("atime"), it.modified().expect("mtime"))
+    };
+    // Most file systems note only the first access after a change.
+    it.sh("touch -a -d '2020-01-01' $STORE/memory/a.md && touch -m $STORE/memory/a.md");
+    let before = times("memory/a.md");
+    assert_eq!(it.read("memory/a.md"), "# a\n");
+    assert_eq!(times("memory/a.md"), before);
+    it.append("memory/a.md", "- b");
+    it.sh("echo '# new' > memory/new.md; cat memory/new.md memory/a.md");
+    for name in ["memory/a.md", "memory/new.md"] {
+        let (atime, mtime) = times(name);
+        assert!(atime <= mtime, "{name}: {atime:?} after {mtime:?}");
+    }
+}
+
 #[test]
 fn a_killed_daemon_does_not_wait_for_its_own_touch() {
     let it = Instance::with(&[("missions.md", FIRST)]);

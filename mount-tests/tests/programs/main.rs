@@ -8,6 +8,7 @@
 mod disk;
 mod matrix;
 mod thousand;
+mod watchers;
 
 /// One test per program, so that they run side by side.
 macro_rules! programs {

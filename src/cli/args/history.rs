@@ -124,7 +124,8 @@ pub struct Check {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Prints the number of the newest revision and exits 0 as soon as there is one after REV; at once
-if there is one already. Exits 1 when the time is over.
+if there is one already. Exits 1 when the time is over. With --refused also ends when a save of DOC
+is refused while it waits: it prints when, who, why and where the text is, and exits 4.
 
 Examples:
   instancefs wait missions.md
@@ -139,20 +140,38 @@ pub struct Wait {
     /// Seconds to wait, fractions allowed [default: no limit]
     #[arg(long, value_name = "S")]
     pub timeout: Option<f64>,
+    /// Also end when a save of DOC is refused
+    #[arg(long)]
+    pub refused: bool,
 }
 
 /// Arguments of `watch`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-One line for each revision, as `log` prints it, also for rows that other programs change. A slow
-reader misses nothing. Ends at an unmount, at SIGINT, and when nobody reads any more.
+One line for each revision, as `log` prints it, also for rows that other programs change, and one,
+which begins with `refused`, for each save through the mount that is refused from now on: when, who,
+why, and where the text was kept. A revision that met changes by others says in how many places.
+With --json each has an `event`, saved or refused; `overlaps` is the number of these places,
+`overlapping` says which, and `basis` is what the save was compared with. A slow reader misses
+nothing. Ends at an unmount, at SIGINT, and when nobody reads any more.
+
+With --lines, what became of the lines of DOC instead: `+ ` and a line that was added, `- ` and one
+that was removed, `~ ` and the new words of one that was changed. Each is printed once, whoever
+saved and wherever in the text; it goes from revision to revision, so nothing is left out when many
+saves come at once. A line that has moved past others is removed and added. With --json: rev, at,
+change (added, changed or removed), line, by.
 
 Examples:
   instancefs watch
-  instancefs watch missions.md --json | jq --unbuffered -r .summary")]
+  instancefs watch --lines missions.md
+  instancefs watch missions.md --json | jq --unbuffered -r .summary
+  instancefs watch --json | jq --unbuffered -r 'select(.event == \"refused\").message'")]
 pub struct Watch {
     /// Only this document
     pub doc: Option<String>,
+    /// The lines of DOC that come, change and go
+    #[arg(long, requires = "doc")]
+    pub lines: bool,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,

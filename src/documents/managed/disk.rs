@@ -151,9 +151,7 @@ impl Disk for StoreDisk {
             return Ok(None);
         }
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = self
-            .parent(file)
-            .and_then(|(dir, name)| rustix::fs::openat(dir, name, flags, Mode::empty()));
+        let opened = self.parent(file).and_then(|(dir, name)| open_unseen(&dir, name, flags));
         let fd = match opened {
             Ok(fd) => File::from(fd),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
@@ -249,6 +247,16 @@ impl StoreDisk {
             rustix::fs::fsync(rustix::fs::openat(&dir, ".", flags, Mode::empty())?)?;
         }
         Ok(())
+    }
+}
+
+/// Opens a file so that reading it leaves no access time: watchers take a file whose access time
+/// is the newer one for one that was only read. Only its owner may do that (or who has the
+/// capability); for others it is an ordinary read.
+fn open_unseen(dir: &OwnedFd, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+    match rustix::fs::openat(dir, name, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::openat(dir, name, flags, Mode::empty()),
+        other => other,
     }
 }
 

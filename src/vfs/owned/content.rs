@@ -57,9 +57,17 @@ pub struct Found {
     pub content: Content,
 }
 
-/// Opens a path below the store's directory, never through a symlink.
+/// Opens a path below the store's directory, never through a symlink; without leaving an access
+/// time where that is ours to say.
 fn open(store: BorrowedFd<'_>, path: &Path) -> Result<File, Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match open_with(store, path, flags | OFlags::NOATIME) {
+        Err(Errno::PERM) => open_with(store, path, flags),
+        other => other,
+    }
+}
+
+fn open_with(store: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<File, Errno> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     match rustix::fs::openat2(store, path, flags, Mode::empty(), resolve) {
         // A container's filter may not know openat2.

@@ -117,8 +117,16 @@ impl Plain {
     pub fn real_file(&self, parent: Node, name: &OsStr, write: bool) -> Result<File> {
         let dir = self.nodes.get(parent)?.fd()?;
         let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
-        // Not blocking: a FIFO must not hold the daemon up.
-        let fd = beneath::open_child(&*dir, name, access | OFlags::NONBLOCK, Mode::empty())?;
+        // Not blocking: a FIFO must not hold the daemon up. That we read it leaves no access time
+        // where that is ours to say.
+        let open = |more| {
+            let flags = access | OFlags::NONBLOCK | more;
+            beneath::open_child(&*dir, name, flags, Mode::empty())
+        };
+        let fd = match open(OFlags::NOATIME) {
+            Err(rustix::io::Errno::PERM) => open(OFlags::empty())?,
+            other => other?,
+        };
         if attr::of(&beneath::stat_fd(&fd)?).kind != FileType::Regular {
             return Err(crate::vfs::Error::Invalid);
         }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
 
 use super::StoreDisk;
@@ -72,7 +72,10 @@ pub(super) fn make(
     for chunk in text.chunks() {
         file.write_all(chunk).map_err(|e| super::errno(&e))?;
     }
-    let mut atime = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let (seconds, nanos) = mtime.parts();
+    let last_modification = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) as _ };
+    // That we have made it is no access: nothing has been read of it yet.
+    let mut atime = last_modification;
     match like {
         Some((old, stat)) => {
             let (uid, gid) = (own(stat.st_uid), group(stat.st_gid));
@@ -85,8 +88,6 @@ pub(super) fn make(
         }
         None => as_new(parent, file.as_fd())?,
     }
-    let (seconds, nanos) = mtime.parts();
-    let last_modification = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) as _ };
     rustix::fs::futimens(&file, &Timestamps { last_access: atime, last_modification })?;
     // Before it gets its name: a file system that writes names before data could otherwise, after
     // a power loss, have an empty file in the place of the old one (R8).
