@@ -12,6 +12,7 @@
 pub mod config;
 mod content;
 pub mod files;
+pub mod hopeless;
 pub mod live;
 pub mod managed;
 pub mod missions;
