@@ -260,6 +260,9 @@ impl Tree {
         if state.orphan {
             return Ok(());
         }
+        if state.refused.is_some() {
+            self.keep_rest(h, state, saver);
+        }
         if let Some(refusal) = &state.refused {
             return Err(Error::Refused(refusal.clone()));
         }
@@ -376,7 +379,7 @@ impl Tree {
         if let Some(whole) = &mut state.whole {
             whole.start = None;
         }
-        if let Some(name) = state.kept.take() {
+        while let Some(name) = state.take_kept() {
             self.rescue.forgive_file(self.root(), &name);
         }
         if let Some(opener) = &h.opener
@@ -388,7 +391,7 @@ impl Tree {
 
     /// After a refusal: the text is kept, and the handle stays refused until new bytes come; a
     /// failure of the store is tried again at the next call.
-    fn refused(
+    pub(super) fn refused(
         &self,
         h: &DocHandle,
         state: &mut State,
@@ -396,10 +399,13 @@ impl Tree {
         text: &[u8],
         failed: Failed,
     ) -> Error {
-        let again = state.kept.take();
-        // What is tried again and again fails for one reason, which has been told.
-        let told = failed.refusal.reason == Reason::Store
-            && again.as_ref().is_some_and(|name| self.rescue.has(self.root(), name, text));
+        let again = state.take_kept();
+        // What is tried again and again fails for one reason, which has been told. A text that was
+        // emptied after its refusal says nothing more.
+        let told = again.as_ref().is_some_and(|name| match failed.refusal.reason {
+            Reason::Store => self.rescue.has(self.root(), name, text),
+            _ => text.is_empty(),
+        });
         state.kept = match told {
             true => again,
             false => {

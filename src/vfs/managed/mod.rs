@@ -35,7 +35,7 @@ use super::tree::{ROOT, Tree};
 use rustix::io::Errno;
 
 use crate::documents::files::Rules;
-use crate::model::{DocId, FileId, View};
+use crate::model::{DocId, FileId, FileKind, View};
 use crate::store::StoreError;
 
 /// Nodes of managed files have this bit and none above.
@@ -121,6 +121,11 @@ impl Files {
     /// that was renamed meanwhile.
     pub(super) fn turn(&self, file: FileId) -> MutexGuard<'_, ()> {
         self.turns[file.number() as usize % TURNS].lock()
+    }
+
+    /// The kind of a file by its path.
+    pub(super) fn kind(&self, file: FileId) -> Option<FileKind> {
+        self.rules.as_ref()?.kind(file.path())
     }
 
     /// The turns of two files.
