@@ -7,6 +7,7 @@ mod config;
 mod config_commands;
 mod crash;
 mod crashes;
+mod early;
 mod harness;
 mod history;
 mod hostile;
