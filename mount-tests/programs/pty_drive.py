@@ -251,8 +251,8 @@ def joe(name):
     s.send("\x0bd")
     s.answer(r"Name of file to save", "\x7f" * 60 + RESCUED + "\r")
     s.expect(r"saved")
-    s.send("\x03")
-    s.end("y" if s.ends_or_asks(r"Lose changes|\(y,n") else "")
+    s.quiet()
+    s.end("\x0bx")
     return 1, words
 
 
