@@ -20,6 +20,7 @@ pub const TARGETS: &[(&str, Property)] = &[
     ("config_edit", crate::documents::config::properties::edit),
     ("config_merge", crate::documents::config::properties::merge),
     ("managed", crate::documents::files::properties::managed),
+    ("hopeless", crate::documents::hopeless::properties::hopeless),
     ("settings", crate::documents::files::properties::settings),
     ("refused", crate::vfs::properties::refused),
     ("import", crate::foreign::properties::import),
@@ -127,8 +128,8 @@ mod tests {
     }
 
     corpora! {
-        missions_text missions_merge missions_rows config_edit config_merge managed settings
-        refused import control sizes
+        missions_text missions_merge missions_rows config_edit config_merge managed hopeless
+        settings refused import control sizes
     }
 
     #[test]

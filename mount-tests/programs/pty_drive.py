@@ -251,11 +251,10 @@ def joe(name):
         return s.end("\x0bx"), ""
     words = said(text, outcome[2])
     s.send("\x0bd")
-    s.answer(r"Name of file to save", "\x15" + RESCUED + "\r")
+    s.answer(r"Name of file to save", "\x7f" * 60 + RESCUED + "\r")
     s.expect(r"saved")
-    s.send("\x03")
-    s.expect(r"Lose changes|\(y,n")
-    s.end("y")
+    s.quiet()
+    s.end("\x0bx")
     return 1, words
 
 

@@ -96,12 +96,14 @@ mod tests {
             at: Stamp(at),
             actor: Actor::outside(),
             base: None,
-            stale: false,
+            basis: None,
             summary: String::new(),
             overlaps: Vec::new(),
             delta_bytes: 0,
         };
         let refused = |id, at| RefusalRow {
+            base: None,
+            resolved: false,
             id,
             at: Stamp(at),
             view: View::ConfigJson,

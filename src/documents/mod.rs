@@ -13,6 +13,7 @@ pub mod config;
 mod content;
 pub mod entries;
 pub mod files;
+pub mod hopeless;
 pub mod live;
 pub mod managed;
 pub mod missions;

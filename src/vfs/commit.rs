@@ -232,6 +232,38 @@ impl Tree {
         }
     }
 
+    /// Keeps a refused text beside the document. Answers with the file's name.
+    pub(super) fn keep_text(
+        &self,
+        view: View,
+        text: &[u8],
+        failed: &Failed,
+        saver: &Saver,
+        again: Option<&str>,
+    ) -> Option<String> {
+        let writer = self.saver_as_writer(saver);
+        // A text that was refused before anything was compared started from what was met last.
+        let met = || self.observed.last_met(&writer, view.doc());
+        let base = failed.base.clone().or_else(|| if failed.append { None } else { met() });
+        let refused = Refused {
+            view,
+            text,
+            refusal: &failed.refusal,
+            actor: &saver.actor,
+            writer: &writer,
+            base: base.as_ref(),
+            append: failed.append,
+            now: self.now(),
+        };
+        match self.rescue.refuse(self.root(), &refused, again) {
+            Ok(name) => Some(name),
+            Err(e) => {
+                log::error!("{}: a refused save could not be kept: {e}", view.name());
+                None
+            }
+        }
+    }
+
     /// Keeps a refused text beside the document and on record. Answers with the file's name.
     pub(super) fn keep_refused(
         &self,
@@ -242,23 +274,7 @@ impl Tree {
         again: Option<&str>,
     ) -> Option<String> {
         let (now, actor, refusal) = (self.now(), &saver.actor, &*failed.refusal);
-        let refused = Refused {
-            view,
-            text,
-            refusal,
-            actor,
-            writer: &self.saver_as_writer(saver),
-            base: failed.base.as_ref(),
-            append: failed.append,
-            now,
-        };
-        let kept = match self.rescue.refuse(self.root(), &refused, again) {
-            Ok(name) => Some(name),
-            Err(e) => {
-                log::error!("{}: a refused save could not be kept: {e}", view.name());
-                None
-            }
-        };
+        let kept = self.keep_text(view, text, failed, saver, again);
         let rev = self.docs.cached(view.doc()).rev;
         log::warn!(
             "{}: save by {} refused, revision {rev} stays: {refusal}",
@@ -294,6 +310,9 @@ impl Tree {
         }
         if state.orphan {
             return Ok(());
+        }
+        if state.refused.is_some() {
+            self.keep_rest(h, state, saver);
         }
         if let Some(refusal) = &state.refused {
             return Err(Error::Refused(refusal.clone()));
@@ -415,7 +434,7 @@ impl Tree {
         if let Some(whole) = &mut state.whole {
             whole.start = None;
         }
-        if let Some(name) = state.kept.take() {
+        while let Some(name) = state.take_kept() {
             self.resolved(self.rescue.forgive_file(self.root(), &name));
         }
         if let Some(opener) = &h.opener {
@@ -429,7 +448,7 @@ impl Tree {
 
     /// After a refusal: the text is kept, and the handle stays refused until new bytes come; a
     /// failure of the store is tried again at the next call.
-    fn refused(
+    pub(super) fn refused(
         &self,
         h: &DocHandle,
         state: &mut State,
@@ -437,10 +456,13 @@ impl Tree {
         text: &[u8],
         failed: Failed,
     ) -> Error {
-        let again = state.kept.take();
-        // What is tried again and again fails for one reason, which has been told.
-        let told = failed.refusal.reason == Reason::Store
-            && again.as_ref().is_some_and(|name| self.rescue.has(self.root(), name, text));
+        let again = state.take_kept();
+        // What is tried again and again fails for one reason, which has been told. A text that was
+        // emptied after its refusal says nothing more.
+        let told = again.as_ref().is_some_and(|name| match failed.refusal.reason {
+            Reason::Store => self.rescue.has(self.root(), name, text),
+            _ => text.is_empty(),
+        });
         state.kept = match told {
             true => again,
             false => self.keep_refused(h.view(), text, &failed, saver, again.as_deref()),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::budget::{Held, reserve};
+use super::early::Early;
 use super::hidden::Absence;
 use super::layer::{Attr, Error, Fh, Node, Result};
 use crate::documents::{Content, Version};
@@ -159,6 +160,8 @@ pub struct State {
     pub last_write: Stamp,
     /// The `.refused` file that this handle caused.
     pub kept: Option<String>,
+    /// What is known of the whole text before its end.
+    pub early: Early,
     /// The room that `whole` and `fragment` take.
     pub held: Held,
 }
@@ -270,6 +273,7 @@ impl State {
         self.fragment.clear();
         (self.overflow, self.cramped) = (false, false);
         self.killed = false;
+        self.begins();
     }
 }
 

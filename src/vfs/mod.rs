@@ -20,6 +20,7 @@ mod attrs;
 pub mod both;
 mod budget;
 mod commit;
+mod early;
 mod guards;
 mod handle;
 mod hidden;

@@ -40,10 +40,11 @@ impl Tree {
             false => self.docs.cached(h.view().doc()),
         };
         let saver = h.mode.sync.then(|| self.saver_of(h, process.as_ref()));
-        let mut state = h.state.lock();
-        let state = &mut *state;
+        let mut guard = h.state.lock();
+        let state = &mut *guard;
         self.still_open()?;
         let limit = self.options.size_limit;
+        let mut told = None;
         if append && state.whole.is_none() {
             if state.refused.is_some() {
                 // What was refused is kept in its file; what comes now is a new append.
@@ -57,11 +58,11 @@ impl Tree {
             reserve(&mut state.fragment, data.len())?;
             state.fragment.extend_from_slice(data);
         } else {
-            let at = match (&state.whole, append) {
-                (Some(whole), true) => whole.bytes.len() as u64,
-                _ => offset,
+            let (at, data) = match (&state.whole, append) {
+                (Some(whole), true) => (whole.bytes.len() as u64, data),
+                _ => state.place(offset, data),
             };
-            let bytes = state.would_hold(h.view(), &current, Some(at), u64::from(written));
+            let bytes = state.would_hold(h.view(), &current, Some(at), data.len() as u64);
             if bytes <= limit {
                 self.hold(h, state, bytes)?;
             }
@@ -72,14 +73,21 @@ impl Tree {
                 return Err(e);
             }
             if let Some(whole) = &mut state.whole {
-                whole.wrote(at, u64::from(written));
+                whole.wrote(at, data.len() as u64);
             }
+            told = self.judge_early(h, state, at, append);
         }
         if under_lock {
             h.under_lock.store(true, Ordering::Release);
         }
         self.note_writer(h, process.as_ref());
         h.soil(state, self.now());
+        if let Some(refusal) = told {
+            state.refused = Some(refusal.clone());
+            let again = state.early.is_told();
+            drop(guard);
+            return Err(self.refuse_early(h, process.as_ref(), refusal, again));
+        }
         if let Some(saver) = saver {
             // O_SYNC: a write is a promise. A truncated handle keeps it at its flush: half of a
             // text is nothing that anybody should see.
@@ -133,6 +141,7 @@ impl Tree {
         let current = self.to_edit(h)?;
         let mut state = h.state.lock();
         self.still_open()?;
+        let told = self.judge_end(h, &mut state, size);
         self.buffers.hold(&mut state.held, size)?;
         if size == 0 {
             state.empty();
@@ -146,6 +155,12 @@ impl Tree {
         }
         self.note_writer(h, process.as_ref());
         h.soil(&mut state, self.now());
+        if let Some(refusal) = told {
+            state.refused = Some(refusal.clone());
+            let again = state.early.is_told();
+            drop(state);
+            return Err(self.refuse_early(h, process.as_ref(), refusal, again));
+        }
         Ok(())
     }
 
@@ -374,6 +389,7 @@ impl Tree {
         // The writer was told that its last attempt failed, and the text is kept beside the
         // document: a save that succeeds after all would be there twice.
         if state.refused.is_some() || state.kept.is_some() {
+            self.keep_rest(h, state, saver);
             return;
         }
         if state.killed && state.whole.is_some() {
@@ -434,7 +450,9 @@ impl Tree {
             let saver = self.saver_of(h, None);
             let mut state = h.state.lock();
             if state.whole.is_some() {
-                if state.refused.is_none() && !state.orphan && h.is_dirty() {
+                if state.refused.is_some() {
+                    self.keep_rest(h, &mut state, &saver);
+                } else if !state.orphan && h.is_dirty() {
                     self.set_aside(h, &mut state, &saver.actor);
                 }
             } else if let Err(e) = self.commit(h, &mut state, &saver, true) {

@@ -17,6 +17,15 @@ fn judge(doc: Doc, bytes: &[u8]) -> Option<String> {
     good.then_some(text)
 }
 
+/// Whether no text that begins like this is one of the document. Of what the sequences write only
+/// these.
+fn hopeless(doc: Doc, bytes: &[u8]) -> bool {
+    match doc {
+        Doc::Missions => bytes.contains(&0),
+        Doc::Config => bytes.windows(3).any(|w| w == b": ,"),
+    }
+}
+
 /// What a read of so many bytes from here returns.
 fn slice(text: &[u8], position: u64, size: usize) -> Vec<u8> {
     let from = (position as usize).min(text.len());
@@ -72,6 +81,8 @@ impl<R: Real> Run<R> {
             buffer: empty.then(Vec::new),
             start: None,
             patched: false,
+            in_order: empty,
+            hopeless: None,
             fragment: Vec::new(),
             dirty: false,
             touched: false,
@@ -193,7 +204,8 @@ impl<R: Real> Run<R> {
 
     pub(super) fn write(&mut self, who: usize, slot: usize, offset: u64, bytes: &[u8]) -> Verdict {
         let h = self.handle(who, slot).expect("an open handle");
-        let appends = h.appends();
+        let (id, doc, appends) = (h.id, h.doc, h.appends());
+        let mut errno = 0;
         if appends {
             if h.refused {
                 h.fragment.clear();
@@ -202,13 +214,27 @@ impl<R: Real> Run<R> {
             h.soil();
             h.touched = true;
         } else {
+            let at_end = h.buffer.as_ref().is_some_and(|b| b.len() as u64 == offset);
+            if !at_end {
+                h.leaves_order();
+            }
+            let again = h.hopeless.is_some();
             let buffer = self.buffer(who, slot, offset);
             let end = offset as usize + bytes.len();
             buffer.resize(buffer.len().max(end), 0);
             buffer[offset as usize..end].copy_from_slice(bytes);
+            let text = buffer.clone();
+            let h = self.handle(who, slot).expect("an open handle");
+            if h.in_order && hopeless(doc, &text) {
+                errno = libc::EIO;
+                h.refused = true;
+                h.hopeless.get_or_insert(offset as usize);
+                assert!(!again, "no sequence goes on after the error");
+                self.refuse(who, Some(id), doc, text);
+            }
         }
         let answer = self.real.write(who, slot, offset, bytes);
-        expect("write", &answer, 0)?;
+        expect("write", &answer, errno)?;
         // Left alone for some time whole lines are committed, which on a busy machine is at any
         // moment from now on; what comes next, a close or a rest, tells whether they are there.
         match appends && !self.real.exact() {
@@ -218,17 +244,35 @@ impl<R: Real> Run<R> {
     }
 
     pub(super) fn truncate(&mut self, who: usize, slot: usize, size: u64) -> Verdict {
+        let h = self.handle(who, slot).expect("an open handle");
+        let (id, doc) = (h.id, h.doc);
+        let mut errno = 0;
         if size == 0 {
-            let h = self.handle(who, slot).expect("an open handle");
             h.buffer = Some(Vec::new());
             h.start = None;
+            (h.in_order, h.hopeless) = (true, None);
             h.soil();
             h.touched = true;
         } else {
+            // A size that the text has ends it.
+            let ends = h.in_order && h.buffer.as_ref().is_some_and(|b| b.len() as u64 == size);
+            if !ends {
+                h.leaves_order();
+            }
+            let again = h.hopeless.is_some();
             self.buffer(who, slot, 0).resize(size as usize, 0);
+            let h = self.handle(who, slot).expect("an open handle");
+            let text = h.buffer.clone().unwrap_or_default();
+            if ends && (again || judge(doc, &text).is_none()) {
+                errno = libc::EIO;
+                h.refused = true;
+                if !again {
+                    self.refuse(who, Some(id), doc, text);
+                }
+            }
         }
         let answer = self.real.truncate(who, slot, size);
-        expect("ftruncate", &answer, 0)?;
+        expect("ftruncate", &answer, errno)?;
         self.check(None).map(drop)
     }
 
@@ -378,6 +422,11 @@ impl<R: Real> Run<R> {
 
     pub(super) fn refuse(&mut self, who: usize, handle: Option<u64>, doc: Doc, text: Vec<u8>) {
         self.count.refusals += 1;
+        let same = |r: &Refused| !r.stays && handle.is_some() && r.handle == handle;
+        if text.is_empty() && self.refused.iter().any(same) {
+            // A text that was emptied says nothing more than what was refused before.
+            return;
+        }
         self.refused.retain(|r| r.stays || handle.is_none() || r.handle != handle);
         let generation = self.actors[who].generation;
         self.refused.push(Refused { who, generation, handle, doc, text, stays: false });

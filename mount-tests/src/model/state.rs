@@ -111,6 +111,10 @@ pub struct Handle {
     pub start: Option<usize>,
     /// A few bytes of it were overwritten in place.
     pub patched: bool,
+    /// The text has begun empty, and each write came at its end.
+    pub in_order: bool,
+    /// Nothing that follows could mend it: so many bytes had been written without an error.
+    pub hopeless: Option<usize>,
     /// Bytes that were appended.
     pub fragment: Vec<u8>,
     /// There is something that no commit has seen.
@@ -148,6 +152,15 @@ impl Handle {
     /// The text that its own reads return instead of a version.
     pub fn own_text(&self) -> Option<&[u8]> {
         self.buffer.as_deref().filter(|_| self.dirty || self.only_truncated)
+    }
+
+    /// Something is done elsewhere than at the end: who was told of an error takes what has failed
+    /// for not written.
+    pub fn leaves_order(&mut self) {
+        if let (Some(written), Some(buffer)) = (self.hopeless.take(), &mut self.buffer) {
+            buffer.truncate(written);
+        }
+        self.in_order = false;
     }
 
     /// New bytes came.

@@ -379,7 +379,7 @@ fn status_lists_refusals_and_overlaps_with_their_makers() {
         ("missions.md", "## Pending\n- a\n- b\n"),
         ("config.json", "{\"a\": 1}\n"),
     ]);
-    it.actor().bash("echo '{bad' > config.json").ok();
+    it.actor().bash("echo '{bad' > config.json").failed();
     let mut p = it.python();
     p.run("t = open('missions.md').read()");
     it.edit("missions.md", "- a\n", "- a by another\n");

@@ -17,7 +17,10 @@ def save(name, text):
   try:
     n = 0
     while n < len(text): n += os.write(f, text[n:])
-  except OSError as e: os.close(f); return e.errno
+  except OSError as e:
+    try: os.close(f)
+    except OSError: pass
+    return e.errno
   try: os.close(f)
   except OSError as e: return e.errno
   return 0

@@ -8,6 +8,7 @@ mod config_commands;
 mod crash;
 mod crashes;
 mod deaf;
+mod early;
 mod editors_meanwhile;
 mod git_beside;
 mod harness;

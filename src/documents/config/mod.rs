@@ -14,6 +14,7 @@ mod change;
 mod edit;
 mod edit_block;
 mod edit_flow;
+mod hopeless;
 mod json;
 pub mod keyed;
 mod keys;
@@ -54,12 +55,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
+pub use hopeless::{never_yaml, refusal};
 pub use keys::{get, source_bytes};
 pub use order::{Edit, Order, check_key, check_text, source_sha256, value_json};
 pub use path::{KeyPath, Step};
 pub use rows::migrate;
 pub use state::ConfigState;
 pub use tree::Form;
+pub(in crate::documents) use tree::{MAX_DEPTH, MAX_VALUES};
 pub use value::Value;
 
 /// The value of a text whose top level is an object; `None`: it cannot be read.

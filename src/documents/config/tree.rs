@@ -36,9 +36,9 @@ impl Form {
 }
 
 /// Deepest nesting that is read.
-pub(super) const MAX_DEPTH: usize = 128;
+pub(in crate::documents) const MAX_DEPTH: usize = 128;
 /// Most values that are read; each takes some hundred bytes.
-pub(super) const MAX_VALUES: usize = 1_000_000;
+pub(in crate::documents) const MAX_VALUES: usize = 1_000_000;
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

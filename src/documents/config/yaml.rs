@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
+use saphyr_parser::{Event, Input, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 
 use super::path::{KeyPath, Step};
 use super::scalar;
@@ -18,11 +18,11 @@ use crate::model::{Reason, Refusal};
 /// Most nodes that anchors, aliases and `<<` may add to those that are written.
 const MAX_EXPANSION: usize = 200_000;
 
-struct Reader<'a> {
+struct Reader<'a, I: Input> {
     walk: Walk<'a>,
     /// Byte offset of each character; `None` when they are the same.
     bytes_at: Option<Vec<usize>>,
-    events: Parser<'a, StrInput<'a>>,
+    events: Parser<'a, I>,
     /// After the last token that was read.
     at: usize,
     anchors: HashMap<usize, Anchored>,
@@ -40,13 +40,18 @@ struct Anchored {
 
 /// Reads one document.
 pub(super) fn parse(text: &str) -> Result<Node, Refusal> {
+    parse_from(text, StrInput::new(text))
+}
+
+/// The same; `input`: the text again, for the parser.
+pub(super) fn parse_from(text: &str, input: impl Input) -> Result<Node, Refusal> {
     let bytes_at = (!text.is_ascii())
         .then(|| text.char_indices().map(|(at, _)| at).chain([text.len()]).collect());
     let at = if text.starts_with('\u{feff}') { 3 } else { 0 };
     let mut r = Reader {
         walk: Walk(text),
         bytes_at,
-        events: Parser::new_from_str(text),
+        events: Parser::new(input),
         at,
         anchors: HashMap::new(),
         budget: MAX_EXPANSION,
@@ -82,7 +87,7 @@ fn scan_error(e: &ScanError) -> Refusal {
         .hint("look at the indentation and the quotes of this line and the one before")
 }
 
-impl<'a> Reader<'a> {
+impl<'a, I: Input> Reader<'a, I> {
     fn next(&mut self) -> Result<(Event<'a>, Span), Refusal> {
         match self.events.next_event() {
             Some(Ok(next)) => Ok(next),

@@ -80,6 +80,11 @@ pub(super) fn plan(
     }
 }
 
+/// Why this text is none of its kind, whatever is there now and whatever its writer has seen.
+pub(super) fn refusal(kind: Keyed, text: &[u8]) -> Option<Refusal> {
+    kind.judge(text).err()
+}
+
 fn whole(
     kind: Keyed,
     seen: Option<&FileState>,

@@ -28,11 +28,16 @@ pub use rules::{Class, Origin, Rule, RuleSet, StoreRules};
 pub use state::FileState;
 
 use crate::documents::Content;
-use crate::model::{FileId, FileKind, Stamp};
+use crate::model::{FileId, FileKind, Refusal, Stamp};
 use crate::store::StoreError;
 
 /// The largest file that is managed, in bytes; larger ones are plain.
 pub const SIZE_LIMIT: u64 = 64 << 20;
+
+/// Why this text is none of a kind, whatever is there now and whatever its writer has seen.
+pub fn refusal(kind: FileKind, text: &[u8]) -> Option<Refusal> {
+    keyed::refusal(keyed::Keyed::of(kind)?, text)
+}
 
 /// What the file in the store was when it was looked at. Two different contents never have the
 /// same print, unless they were written without the mount within one tick of the file system's

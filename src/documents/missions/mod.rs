@@ -54,6 +54,11 @@ use crate::store::StoreError;
 /// The text of a store in which nothing was ever saved (missions-format section 2).
 pub const FRESH: &str = "# Missions\n\n## Pending\n\n## In Progress\n\n## Done\n\n## Failed\n";
 
+/// Why this text is refused, whatever is there now and whatever its writer has seen.
+pub fn refusal(text: &[u8]) -> Option<Refusal> {
+    compare::checked(text).err()
+}
+
 /// The missions document.
 #[derive(Default)]
 pub struct Missions {

@@ -622,3 +622,26 @@ fn a_file_that_goes_between_lookup_and_open_is_looked_up_again_or_appended_to() 
     w.tree.release(node, opened.fh).unwrap();
     assert_eq!(w.file("outbox.md").unwrap(), "2\n");
 }
+
+#[test]
+fn a_managed_file_is_judged_by_its_kind_as_it_comes() {
+    let w = world();
+    w.put("state.json", "{\"a\": 1}\n");
+    w.put("memory/note.md", "one\n");
+    w.put("broken.json", "{broken\n");
+    let p = w.stranger("bash");
+    refused(p.save("state.json", "{\"a\": x}\n"));
+    assert_eq!(w.names(".refused"), ["state.json.refused"]);
+    p.save("state.json", "[1, 2]\n").unwrap();
+    assert_eq!(w.names(".refused"), [""; 0]);
+    // Texts take anything.
+    let fd = p.open("outbox.md", WR | CREAT | TRUNC).unwrap();
+    p.write(fd, "{bad").unwrap();
+    p.close(fd).unwrap();
+    // What is there, broken behind the mount, is not refused before it differs.
+    let fd = p.open("broken.json", WR | TRUNC).unwrap();
+    p.cat("broken.json").unwrap();
+    p.write(fd, "{broken").unwrap();
+    refused(p.write(fd, " even more\n"));
+    refused(p.close(fd));
+}

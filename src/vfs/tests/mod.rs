@@ -3,6 +3,7 @@
 mod bounds;
 mod clock;
 mod disk;
+mod early;
 mod errors;
 mod fakes;
 mod live;
@@ -408,8 +409,9 @@ impl<'w> P<'w> {
     /// Truncating open, one write, close.
     fn save(&self, name: &str, text: &str) -> Result<()> {
         let fd = self.open(name, WR | CREAT | TRUNC)?;
-        self.write(fd, text)?;
-        self.close(fd)
+        let written = self.write(fd, text);
+        let closed = self.close(fd);
+        written.and(closed)
     }
 
     /// `echo text >> name` by a shell that is this process.

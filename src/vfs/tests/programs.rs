@@ -81,7 +81,7 @@ fn vim_restores_after_a_refusal() {
     p.rename("config.json", "config.json~").unwrap();
     let fd = p.open("config.json", WR | CREAT).unwrap();
     p.ftruncate(fd, 0).unwrap();
-    p.write(fd, "{bad").unwrap();
+    refused(p.write(fd, "{bad"));
     refused(p.fsync(fd));
     refused(p.close(fd));
     w.docs.publish(DocId::Config, Some("{\"a\":1,\"z\":1}\n"));
@@ -203,7 +203,7 @@ fn in_place_fallback_that_unlinks_after_a_refusal() {
     let p = w.stranger("claude");
     p.cat("config.json").unwrap();
     let fd = p.open("config.json", WR | CREAT | TRUNC).unwrap();
-    p.write(fd, "{bad").unwrap();
+    refused(p.write(fd, "{bad"));
     refused(p.fsync(fd));
     p.unlink("config.json").unwrap();
     let _ = p.close(fd);

@@ -330,7 +330,7 @@ fn rule_9_a_refusal_is_sticky_until_new_bytes_come() {
     let w = World::new();
     let p = w.stranger("cc");
     let fd = p.open("config.json", WR | TRUNC).unwrap();
-    p.write(fd, "{bad").unwrap();
+    p.write(fd, "{\"bad\"").unwrap();
     p.dup(fd);
     let first = refused(p.fsync(fd));
     assert_eq!(refused(p.fsync(fd)), first);
