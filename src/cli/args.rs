@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub use history::{Blame, Check, Diff, Log, Restore, Retention, Show, Wait, Watch};
+pub use history::{Blame, Check, Diff, Log, Restore, Retention, Show, Wait, Watch, Why};
 
 /// Mounts an agent's instance directory so that missions.md and config.json are live views
 /// of SQLite and every save is one validated, merged transaction.
@@ -74,6 +74,10 @@ pub enum Command {
     Check(Check),
     /// Say which files are documents, managed or plain, and why
     Kinds(super::kinds::Kinds),
+    /// Say how the merge base of a revision was found
+    Why(Why),
+    /// Run a command as one writer with all others of a name
+    As(super::named::As),
     /// Wait for the next version of a document
     Wait(Wait),
     /// Print every revision when it is made

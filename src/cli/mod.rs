@@ -23,6 +23,7 @@ mod lock;
 mod log;
 mod missions;
 mod mount;
+mod named;
 mod output;
 mod restore;
 mod retention;
@@ -35,6 +36,7 @@ mod under;
 mod unmount;
 mod wait;
 mod watch;
+mod why;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -76,6 +78,8 @@ fn run(cli: &Cli) -> failure::Result<()> {
         Command::Blame(args) => blame::run(args, instance),
         Command::Kinds(args) => kinds::run(args, instance),
         Command::Check(args) => check::run(args, instance),
+        Command::Why(args) => why::run(args, instance),
+        Command::As(args) => named::run(args, instance),
         Command::Wait(args) => wait::run(args, instance),
         Command::Watch(args) => watch::run(args, instance),
         Command::Missions(args) => missions::run(args, instance),

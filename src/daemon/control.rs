@@ -65,6 +65,12 @@ pub enum Request {
         /// Its session.
         session: u32,
     },
+    /// The asking process and its descendants are one writer with all others of this name. Answered
+    /// with [`Answer::Settled`] or [`Answer::Failed`].
+    Writer {
+        /// The name.
+        name: String,
+    },
     /// Make a lease of this name: an exclusively created file there belongs to its process.
     /// Answered with [`Answer::Settled`].
     Lease {
@@ -151,6 +157,12 @@ impl Peer {
     /// The user at the other end.
     pub fn uid(&self) -> u32 {
         peer_uid(&self.stream).unwrap_or_default()
+    }
+
+    /// The process at the other end; 0: it cannot be told.
+    pub fn pid(&self) -> u32 {
+        let peer = rustix::net::sockopt::socket_peercred(&self.stream);
+        peer.map_or(0, |peer| peer.pid.as_raw_nonzero().get().cast_unsigned())
     }
 
     /// The bare connection.

@@ -20,6 +20,7 @@ pub mod logging;
 mod memory;
 pub mod mounted;
 pub mod mounts;
+pub mod named;
 pub mod names;
 mod outside;
 mod owners;
@@ -43,3 +44,4 @@ pub mod writeout;
 
 pub use error::{DaemonError, MountpointProblem, Result};
 pub use instance::{Instance, is_marked, is_store};
+pub use named::name_writer;

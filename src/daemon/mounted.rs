@@ -16,9 +16,10 @@ use super::serve::{Event, Settings};
 use super::status::{self, Running};
 use super::watchers;
 use super::watching::News;
+use crate::documents::Version;
 use crate::documents::files::Rules;
 use crate::fuse::{Mount, MountError, MountOptions};
-use crate::model::SystemClock;
+use crate::model::{SystemClock, View};
 use crate::process::System;
 use crate::vfs::both::Both;
 use crate::vfs::owned::Owned;
@@ -118,6 +119,16 @@ impl Mounted {
         self.mount
             .ready(patience)
             .map_err(|source| DaemonError::Mount { path: self.mount.point().to_owned(), source })
+    }
+
+    /// A command has changed a document that was `before`.
+    pub fn observe_command(&self, pid: u32, uid: u32, view: View, before: &Arc<Version>) {
+        self.tree.observe_command(pid, uid, view, before);
+    }
+
+    /// The process and its descendants are one writer with all others of this name.
+    pub fn name_writer(&self, pid: u32, uid: u32, name: &str) -> bool {
+        self.tree.name_writer(pid, uid, name)
     }
 
     /// Takes the mount out of the tree unless it is in use.

@@ -4,8 +4,8 @@
 //! control socket and the end of the session only send events to it.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::background::Background;
@@ -20,9 +20,11 @@ use super::service::Service;
 use super::status::Running;
 use super::writeout::Untouched;
 use super::{config, history, journal, leave, logging, memory, mounts, names, scratch, writeout};
+use crate::documents::Version;
 use crate::documents::live::Live;
 use crate::fuse::MountError;
-use crate::model::{Actor, Clock, FileId, Rev, SystemClock, Via};
+use crate::model::{Actor, Clock, DocId, FileId, Rev, SystemClock, Via, View};
+use crate::store::StoreError;
 use crate::vfs::ports::Documents;
 
 /// How long a new mount may take to answer its first question.
@@ -284,6 +286,18 @@ fn end(
     warnings
 }
 
+/// What a command does to a document is a read and a save of its caller's family.
+fn observe(
+    mounted: &Weak<Mounted>,
+    actor: &Actor,
+    view: View,
+    before: std::result::Result<Arc<Version>, StoreError>,
+) {
+    if let (Some(mounted), Ok(before)) = (mounted.upgrade(), before) {
+        mounted.observe_command(actor.pid, actor.uid, view, &before);
+    }
+}
+
 /// Makes rows of what waits for `missions.lock`; whether nothing waits any more.
 pub fn settle_rows(live: &Live) -> bool {
     let until = Instant::now() + SETTLING;
@@ -330,7 +344,11 @@ fn answer_commands(
                 Some(documents) => {
                     let mut actor = Actor::this_process(Via::Command);
                     (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
-                    history::answer(&documents, &file, Rev(rev), &actor)
+                    let view = View::on_record(&file);
+                    let before = documents.current(view.doc());
+                    let answer = history::answer(&documents, &file, Rev(rev), &actor);
+                    observe(&mounted, &actor, view, before);
+                    answer
                 }
                 None => Answer::Failed { message: "it is ending".to_owned() },
             };
@@ -341,11 +359,22 @@ fn answer_commands(
                 Some(documents) => {
                     let mut actor = Actor::this_process(Via::Command);
                     (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
-                    config::answer(&documents.live, &store, limit, &order, &actor)
+                    let before = documents.current(DocId::Config);
+                    let answer = config::answer(&documents.live, &store, limit, &order, &actor);
+                    observe(&mounted, &actor, View::ConfigYaml, before);
+                    answer
                 }
                 None => Answer::Ending,
             };
             peer.answer(&answer);
+        }
+        Request::Writer { name } => {
+            let (pid, uid) = (peer.pid(), peer.uid());
+            let named = mounted.upgrade().is_some_and(|m| m.name_writer(pid, uid, &name));
+            peer.answer(&match named {
+                true => Answer::Settled,
+                false => Answer::Failed { message: "the daemon does not know this process".into() },
+            });
         }
         Request::Lease { name } => {
             if let Some(mounted) = mounted.upgrade() {

@@ -19,6 +19,7 @@ pub mod managed;
 pub mod missions;
 pub mod quarantine;
 pub mod settings;
+pub mod unresolved;
 
 use std::any::Any;
 use std::sync::Arc;

@@ -40,6 +40,8 @@ fn of_refusal(reason: Reason) -> Errno {
         | Reason::Expectation
         | Reason::LostItem
         | Reason::Merged
+        | Reason::Unresolved
+        | Reason::Unchanged
         | Reason::Store => Errno::EIO,
     }
 }

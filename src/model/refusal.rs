@@ -21,6 +21,10 @@ pub enum Reason {
     TooBig,
     /// The database stayed locked, or failed; the text itself may be fine.
     Store,
+    /// Conflict markers of a version control system are still in it.
+    Unresolved,
+    /// Not refused: the save was taken and has changed nothing, though its text is another one.
+    Unchanged,
 }
 
 impl Reason {
@@ -36,6 +40,8 @@ impl Reason {
             Reason::Merged => "merged",
             Reason::TooBig => "too-big",
             Reason::Store => "store",
+            Reason::Unresolved => "unresolved",
+            Reason::Unchanged => "unchanged",
         }
     }
 }

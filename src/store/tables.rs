@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Store, StoreError};
-use crate::model::{Actor, DocId, Refusal, Rev, Stamp, View};
+use crate::model::{Actor, DocId, Reason, Refusal, Rev, Stamp, View};
 
 /// Refusals that are kept.
 const REFUSALS_KEPT: i64 = 1_000;
@@ -385,6 +385,9 @@ impl Store {
             ])?;
             c.prepare_cached("DELETE FROM ifs_refusals WHERE id <= ?1")?
                 .execute([c.last_insert_rowid() - REFUSALS_KEPT])?;
+            if refusal.reason == Reason::Unchanged {
+                return Ok(());
+            }
             c.prepare_cached(
                 "INSERT INTO ifs_meta (key, value) VALUES ('refusals', 1)
                  ON CONFLICT (key) DO UPDATE SET value = value + 1",

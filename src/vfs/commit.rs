@@ -11,7 +11,9 @@ use super::observing::Start;
 use super::ports::KeptRefusal;
 use super::rescue::Refused;
 use super::tree::Tree;
+use crate::documents::entries::Syntax;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::unresolved::unresolved;
 use crate::documents::{Version, Written};
 use crate::fs::observed::{Choice, Who};
 use crate::model::{Actor, Basis, DocId, FileId, Reason, Refusal, Rule, Stamp, Via, View};
@@ -132,6 +134,12 @@ impl Tree {
         written: Written<'_>,
         instead_of: Option<Arc<Version>>,
     ) -> std::result::Result<Saved, Failed> {
+        if let Written::Whole(text) = written
+            && !matches!(self.syntax(view), Syntax::Lines { .. })
+            && let Some(why) = unresolved(text, self.docs.cached(view.doc()).view(view).as_ref())
+        {
+            return Err(Failed { base: choice.version, ..Failed::refused(why) });
+        }
         let guard = self.guard_of(view, saver);
         let choice = match (&guard, written) {
             (Some(guard), Written::Whole(_)) => self.base_by_hash(choice, view, guard),
@@ -177,8 +185,53 @@ impl Tree {
         if let Some(at) = observation {
             self.observed.use_up(view.doc(), at);
         }
+        if let (Written::Whole(text), false) = (written, saved.changed) {
+            self.say_unchanged(saver, view, text, &saved, base.as_ref());
+        }
+        self.last_saves.saved(&writer, view, &saved);
         self.observed.saved(&writer, view, &saved.believed, self.now());
         Ok(self.report_saved(saver, view, saved, number))
+    }
+
+    /// A save that was taken and changes nothing, though its text is neither what is there nor what
+    /// its writer started from, is not passed over in silence.
+    fn say_unchanged(
+        &self,
+        saver: &Saver,
+        view: View,
+        text: &[u8],
+        saved: &Saved,
+        base: Option<&Arc<Version>>,
+    ) {
+        let is = |v: &Arc<Version>| v.view(view).is_some_and(|c| c.equals(text));
+        if is(&saved.version) || base.is_some_and(is) {
+            return;
+        }
+        let why = match base {
+            None => "nothing that it has is missing, and a writer that has met no version \
+                     removes nothing"
+                .to_owned(),
+            Some(base) => format!(
+                "what it changes of revision {} is there already, or is not to be changed by it",
+                base.rev
+            ),
+        };
+        let refusal = Refusal::new(Reason::Unchanged, why)
+            .hint("read the file again; its lines that are not there were taken out by others");
+        let (actor, at) = (&saver.actor, self.now());
+        log::info!("{}: save by {} has changed nothing: {refusal}", view.name(), actor.named());
+        let recorded = self.memory.record_refusal(&KeptRefusal {
+            at,
+            view,
+            actor,
+            refusal: &refusal,
+            kept_as: None,
+            base: base.map(|v| v.rev),
+            append: false,
+        });
+        if let Err(e) = recorded {
+            log::warn!("{}: a save without effect could not be recorded: {e}", view.name());
+        }
     }
 
     /// What follows from a committed save, apart from what its writer has met.
@@ -275,6 +328,8 @@ impl Tree {
     ) -> Option<String> {
         let (now, actor, refusal) = (self.now(), &saver.actor, &*failed.refusal);
         let kept = self.keep_text(view, text, failed, saver, again);
+        let writer = self.saver_as_writer(saver);
+        self.last_saves.refused(&writer, view, refusal, kept.as_deref());
         let rev = self.docs.cached(view.doc()).rev;
         log::warn!(
             "{}: save by {} refused, revision {rev} stays: {refusal}",

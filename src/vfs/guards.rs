@@ -2,6 +2,9 @@
 //!
 //! * `user.instancefs.sha256`: hash of the bytes that the name now shows, 64 hex digits;
 //! * `user.instancefs.rev`: the revision that it shows, decimal;
+//! * `user.instancefs.last-save`: what has become of the caller's last save, or its kin's, as JSON;
+//! * `user.instancefs.base`: the revision that a text written through the caller's handle started from;
+//!   can be set, while the caller has exactly one handle on the name that may write;
 //! * `user.instancefs.expect-sha256`: can be set. The next save commits only while the bytes
 //!   still hash to it; that is checked inside the transaction.
 //!
@@ -24,11 +27,12 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::commit::Saver;
+use super::handle::DocHandle;
 use super::layer::{Caller, Error, Fh, Result, XattrFlags};
 use super::tree::Tree;
 use crate::documents::Version;
 use crate::fs::observed::Who;
-use crate::model::{Stamp, View};
+use crate::model::{Rev, Stamp, View};
 use crate::process::ProcId;
 
 /// How long an expectation waits for the next save of its setter's kin, in nanoseconds.
@@ -39,6 +43,8 @@ const HASHES_KEPT: usize = 64;
 
 const SHA256: &[u8] = b"user.instancefs.sha256";
 const REV: &[u8] = b"user.instancefs.rev";
+const LAST: &[u8] = b"user.instancefs.last-save";
+const BASE: &[u8] = b"user.instancefs.base";
 const EXPECT: &[u8] = b"user.instancefs.expect-sha256";
 
 /// A SHA-256.
@@ -174,6 +180,16 @@ impl Tree {
                 Ok(hex(&self.guards.hash_of(view, &version)))
             }
             REV => Ok(self.docs.current(view.doc())?.rev.0.to_string().into_bytes()),
+            LAST => {
+                let writer = self.who(who, self.process(who).as_ref());
+                let is_kin = |other: &Who| self.observed.are_kin(&writer, other, view.doc());
+                self.last_saves.of(view, &is_kin).ok_or(Error::NoAttribute)
+            }
+            BASE => {
+                let handle = self.only_handle(who, view).ok_or(Error::NoAttribute)?;
+                let base = handle.state.lock().base.as_ref().map(|v| v.rev.0);
+                Ok(base.ok_or(Error::NoAttribute)?.to_string().into_bytes())
+            }
             EXPECT => {
                 let (owners, now) = (self.owners(who, view), self.now());
                 let waiting = self.guards.waiting.lock();
@@ -204,7 +220,8 @@ impl Tree {
     ) -> Result<()> {
         match name.as_bytes() {
             EXPECT => {}
-            SHA256 | REV => return Err(Error::NotPermitted),
+            BASE => return self.name_base(who, view, value),
+            SHA256 | REV | LAST => return Err(Error::NotPermitted),
             _ => match view {
                 View::File(file) => return self.file_setxattr(who, file, name, value, flags),
                 _ => return Err(Error::NotSupported),
@@ -249,11 +266,32 @@ impl Tree {
                 waiting.swap_remove(at);
                 Ok(())
             }
-            SHA256 | REV => Err(Error::NotPermitted),
+            SHA256 | REV | LAST | BASE => Err(Error::NotPermitted),
             _ => match view {
                 View::File(file) => self.file_removexattr(who, file, name),
                 _ => Err(Error::NotSupported),
             },
+        }
+    }
+
+    /// The writer says which version it started from.
+    fn name_base(&self, who: &Caller, view: View, value: &[u8]) -> Result<()> {
+        let rev = std::str::from_utf8(value).ok().and_then(|v| v.trim().parse().ok());
+        let handle = self.only_handle(who, view).ok_or(Error::NotSupported)?;
+        let version = self.docs.at(view.doc(), Rev(rev.ok_or(Error::Invalid)?))?;
+        let mut state = handle.state.lock();
+        state.base = Some(version.ok_or(Error::Invalid)?);
+        if let Some(whole) = &mut state.whole {
+            whole.start = None;
+        }
+        Ok(())
+    }
+
+    /// The caller's handle on the name that may write, if it has exactly one.
+    fn only_handle(&self, who: &Caller, view: View) -> Option<Arc<DocHandle>> {
+        match self.owners(who, view).into_iter().next()? {
+            Owner::Handle(fh, _) => self.handle(fh).ok(),
+            Owner::Kin(_) => None,
         }
     }
 

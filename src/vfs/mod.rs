@@ -24,6 +24,7 @@ mod early;
 mod guards;
 mod handle;
 mod hidden;
+mod last;
 pub mod layer;
 mod listing;
 mod managed;

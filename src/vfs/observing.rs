@@ -249,6 +249,28 @@ impl Tree {
         same
     }
 
+    /// A command of ours has changed a document for its caller, on the version `before`: that is a
+    /// read and a save by the command, whose ancestors are its caller's.
+    pub fn observe_command(&self, pid: u32, uid: u32, view: View, before: &Arc<Version>) {
+        let process = self.procs.of_thread(pid);
+        let writer = self.observed.who(process.as_ref(), uid);
+        let now = self.now();
+        self.observed.read(&writer, view, before, now);
+        let observation = self.observed.nearest_of(&writer, before, view);
+        if let Some(at) = observation {
+            self.observed.use_up(view.doc(), at);
+        }
+        self.observed.saved(&writer, view, &self.docs.cached(view.doc()), now);
+    }
+
+    /// From now on the process and its descendants are one writer with all others of this name.
+    /// Whether there is such a process.
+    pub fn name_writer(&self, pid: u32, uid: u32, name: &str) -> bool {
+        let Some(process) = self.procs.of_thread(pid) else { return false };
+        self.observed.name_writer(process.id, name, uid);
+        true
+    }
+
     /// The caller has looked for the file and found none: what it makes then starts from nothing,
     /// whatever somebody else has put there meanwhile.
     pub(super) fn observe_absence(&self, who: &Caller, view: View) {

@@ -18,6 +18,7 @@ use super::budget::Budget;
 use super::guards::Guards;
 use super::handle::DocHandle;
 use super::hidden::Absences;
+use super::last::LastSaves;
 use super::layer::{Attr, Caller, Entry, Error, Fh, FileType, Node, Result};
 use super::managed::{self, Files, Fits};
 use super::observing::OnRecord;
@@ -124,6 +125,7 @@ pub struct Tree {
     pub(super) sources: Sources,
     pub(super) guards: Guards,
     pub(super) rescue: Rescue,
+    pub(super) last_saves: LastSaves,
     pub(super) report: Report,
     /// Room for what handles have not saved.
     pub(super) buffers: Arc<Budget>,
@@ -198,6 +200,7 @@ impl Tree {
             sources: Sources::default(),
             guards: Guards::default(),
             rescue: Rescue::default(),
+            last_saves: LastSaves::default(),
             report: Report::default(),
             buffers,
             handles: RwLock::default(),

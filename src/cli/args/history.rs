@@ -33,6 +33,25 @@ pub struct Log {
     pub since: Option<u64>,
 }
 
+/// Arguments of `why`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The merge base is the version that a writer started from; only what differs from it was applied to
+the version that was current. Prints the rule that found it, and, where several versions came into
+question, in how many entries (missions, keys with their values, lines) the written text differs
+from each and how many entries of each it has. docs/SEMANTICS.md, section 4, has the rules.
+
+Examples:
+  instancefs why 120
+  instancefs why 120 --json | jq -r .basis.rule")]
+pub struct Why {
+    /// The revision, as `log` shows it
+    pub rev: u64,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 #[command(after_help = "\

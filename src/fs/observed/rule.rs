@@ -66,6 +66,8 @@ struct Search<'s> {
     question: &'s Question<'s>,
     versions: &'s dyn Versions,
     compared: HashMap<u64, Option<Comparison>>,
+    /// A version that the writer has read for a backup only.
+    backup: Option<u64>,
 }
 
 /// The newest observations that are of [`CANDIDATES`] versions, oldest first.
@@ -103,7 +105,7 @@ pub(super) fn choose(
     question: &Question<'_>,
     versions: &dyn Versions,
 ) -> Choice {
-    let mut search = Search { lineage, question, versions, compared: HashMap::new() };
+    let mut search = Search { lineage, question, versions, compared: HashMap::new(), backup: None };
     search.choose()
 }
 
@@ -111,9 +113,17 @@ impl Search<'_> {
     fn live(&self, which: impl Fn(&Observation) -> bool) -> Vec<Observation> {
         // Whoever has removed the name knows that it is not there.
         let absent = |o: &Observation| o.kind == Kind::Absent && self.question.unlinked.is_some();
-        let open =
-            |o: &&Observation| !o.used && o.at <= self.question.until && !absent(o) && which(o);
+        let open = |o: &&Observation| {
+            let live = !o.used && o.at <= self.question.until;
+            live && !absent(o) && !self.is_backup(o) && which(o)
+        };
         newest(self.lineage.observations().iter().filter(open).cloned())
+    }
+
+    fn is_backup(&self, o: &Observation) -> bool {
+        Some(o.version) == self.backup
+            && o.kind == Kind::Read
+            && o.who.is(self.question.who.process)
     }
 
     fn comparison(&mut self, serial: u64) -> Option<&Comparison> {
@@ -151,7 +161,20 @@ impl Search<'_> {
         version.and_then(|v| v.view(view)).is_some_and(|c| c.equals(bytes))
     }
 
+    /// The version that the writer has read to put it into a backup, if it has met others.
+    fn backup(&mut self) -> Option<u64> {
+        let me = self.question.who.process?;
+        let found = self.live(|o| o.who.is(Some(me)));
+        if distinct(&found).len() < 2 {
+            return None;
+        }
+        let read = found.iter().rfind(|o| o.kind == Kind::Read)?.version;
+        let version = self.lineage.version(read, self.versions)?;
+        (self.question.backed_up)(&version).then_some(read)
+    }
+
     fn choose(&mut self) -> Choice {
+        self.backup = self.backup();
         let (own, kin) = (self.own(), self.kin());
         let mut candidates: Vec<Observation> = own;
         for o in kin {
@@ -160,41 +183,41 @@ impl Search<'_> {
             }
         }
         candidates.sort_unstable_by_key(|o| o.at);
+        // What the kin have met and what has no entry says nothing of what the text started from; but
+        // nothing can be removed from it either.
+        let me = self.question.who.process;
+        let mut empty = Vec::new();
+        for o in &candidates {
+            if !o.who.is(me) && self.comparison(o.version).is_some_and(|c| c.of_version == 0) {
+                empty.push(o.clone());
+            }
+        }
+        let telling = candidates.len() > empty.len();
         if let Some(unlink) = self.question.unlinked.clone()
-            && (candidates.is_empty() || unlink.by_itself && self.is_written_back())
+            && (!telling || unlink.by_itself && self.is_written_back())
         {
             return self.replacement(unlink);
         }
-        if !candidates.is_empty() {
+        if telling {
             return self.pick(&candidates, None);
         }
-        if self.question.kin_only {
-            return Choice::of(None, Rule::Blind);
+        if !self.question.kin_only {
+            let far = self.strangers();
+            let written_back = distinct(&far).into_iter().any(|serial| self.equals(serial));
+            if !far.is_empty() && !written_back {
+                return self.pick(&far, Some(Rule::Stranger));
+            }
         }
-        let far = self.strangers();
-        let written_back = distinct(&far).into_iter().any(|serial| self.equals(serial));
-        if far.is_empty() || written_back {
-            return Choice::of(None, Rule::Blind);
+        match empty.is_empty() {
+            true => Choice::of(None, Rule::Blind),
+            false => self.pick(&empty, None),
         }
-        self.pick(&far, Some(Rule::Stranger))
     }
 
     /// What the writer has met without evidence, its descendants with.
     fn own(&mut self) -> Vec<Observation> {
         let Some(me) = self.question.who.process else { return Vec::new() };
-        let mut found = self.live(|o| o.who.descends_from(me));
-        if distinct(&found).len() > 1 {
-            let read = found.iter().rfind(|o| o.who.is(Some(me)) && o.kind == Kind::Read);
-            if let Some(serial) = read.map(|o| o.version)
-                && let Some(version) = self.lineage.version(serial, self.versions)
-                && (self.question.backed_up)(&version)
-            {
-                let backup = |o: &Observation| {
-                    o.version == serial && o.who.is(Some(me)) && o.kind == Kind::Read
-                };
-                found.retain(|o| !backup(o));
-            }
-        }
+        let found = self.live(|o| o.who.descends_from(me));
         let mut out = Vec::new();
         for o in found {
             let itself = o.who.is(Some(me));
@@ -325,8 +348,8 @@ impl Search<'_> {
         floor
     }
 
-    /// The nearest candidate; of equally near ones the older version, since then only what was surely
-    /// met is removed. `equal`: the text is this one.
+    /// The nearest candidate; of equally near ones the one from which fewest entries would be removed,
+    /// and of those the one met last. `equal`: the text is this one.
     fn nearest(
         &mut self,
         candidates: &[Observation],
@@ -334,9 +357,16 @@ impl Search<'_> {
         equal: Option<u64>,
     ) -> u64 {
         if let Some(equal) = equal {
-            let met = candidates.iter().rfind(|o| o.version == equal).map_or(0, |o| o.at);
+            let met = candidates.iter().rfind(|o| o.version == equal);
+            let me = self.question.who.process;
+            let gone = candidates.last().is_some_and(|o| o.kind == Kind::Absent);
+            let again = !gone && met.is_some_and(|o| o.kind == Kind::Saved && o.who.is(me));
+            let met = met.map_or(0, |o| o.at);
             let saves = candidates.iter().filter(|o| o.kind == Kind::Saved && o.at > met);
-            let Some(last) = saves.map(|o| o.at).max() else { return left[0] };
+            let Some(last) = saves.map(|o| o.at).max() else {
+                // A process that saves its text once more has changed nothing in it.
+                return if again { equal } else { left[0] };
+            };
             // Written back: what came since the last save of its own is what it undoes.
             left =
                 distinct(&candidates.iter().filter(|o| o.at >= last).cloned().collect::<Vec<_>>());
@@ -350,12 +380,12 @@ impl Search<'_> {
                 return newest;
             }
         }
-        let mut best = (usize::MAX, u64::MAX, left[0]);
+        let mut best = (usize::MAX, usize::MAX, left[0]);
         for serial in left {
-            let distance = self.comparison(serial).map_or(usize::MAX, |c| c.distance);
-            let rev = self.lineage.version(serial, self.versions).map_or(u64::MAX, |v| v.rev.0);
-            if (distance, rev) <= (best.0, best.1) {
-                best = (distance, rev, serial);
+            let found = self.comparison(serial);
+            let found = found.map_or((usize::MAX, usize::MAX), |c| (c.distance, c.missing.len()));
+            if found < (best.0, best.1) {
+                best = (found.0, found.1, serial);
             }
         }
         best.2

@@ -180,6 +180,18 @@ fn an_undo_goes_back_from_the_last_save() {
 }
 
 #[test]
+fn a_process_that_saves_its_text_once_more_takes_nothing_out() {
+    let told = Told::new(&[ONE]);
+    told.read(&[10], 1);
+    Save::by(&[10], EDIT).done(&told.observed, 2);
+    const MORE: &str = "alpha one\ngamma three, reworded\ndelta four\n";
+    told.observed.read(&who(&[10]), note(), &version(3, Some(MORE)), Stamp(0));
+    assert_eq!(Save::by(&[10], EDIT).base(&told.observed), Some(2));
+    // In another call of the same agent it may be meant.
+    assert_eq!(Save::by(&[21, 10], EDIT).base(&told.observed), Some(3));
+}
+
+#[test]
 fn what_came_since_and_is_taken_out_is_gone() {
     let told = Told::new(&[ONE, TWO]);
     told.read(&[20, 10], 1);
@@ -415,8 +427,10 @@ impl Model {
         }
         all.sort_unstable();
         all.dedup();
-        if !all.is_empty() {
-            return Some(self.pick(&all, w));
+        let mut empty = all.clone();
+        empty.retain(|n| self.met[*n].chain[0] != me && self.met[*n].version.is_empty());
+        if all.len() > empty.len() {
+            return Some(self.pick(me, &all, w));
         }
         let mut far = self.met.clone();
         far.insert(
@@ -434,10 +448,14 @@ impl Model {
             k > 0 && k * 2 >= v.len().max(w.len())
         });
         let same = all.iter().any(|n| world.met[*n].version == *w);
-        (!all.is_empty() && !same).then(|| world.pick(&all, w))
+        match (!all.is_empty() && !same, empty.is_empty()) {
+            (true, _) => Some(world.pick(me, &all, w)),
+            (false, true) => None,
+            (false, false) => Some(self.pick(me, &empty, w)),
+        }
     }
 
-    fn pick(&self, all: &[usize], w: &Set) -> Set {
+    fn pick(&self, me: u32, all: &[usize], w: &Set) -> Set {
         let mut newest_first: Vec<&Set> = Vec::new();
         for n in all.iter().rev() {
             if !newest_first.contains(&&self.met[*n].version) {
@@ -468,7 +486,10 @@ impl Model {
         if newest_first.contains(&w) {
             let met = all.iter().rfind(|n| self.met[**n].version == *w).unwrap();
             let last = all.iter().rfind(|n| self.met[**n].saved && *n > met);
-            let Some(last) = last else { return newest_first[0].clone() };
+            let Some(last) = last else {
+                let again = self.met[*met].saved && self.met[*met].chain[0] == me;
+                return if again { w.clone() } else { newest_first[0].clone() };
+            };
             newest_first.clear();
             for n in all.iter().rev().filter(|n| *n >= last) {
                 if !newest_first.contains(&&self.met[*n].version) {
@@ -480,7 +501,7 @@ impl Model {
         }
         let best = newest_first.iter().map(|v| apart(v, w)).min().unwrap();
         let near = newest_first.iter().filter(|v| apart(v, w) == best);
-        near.min_by_key(|v| order.iter().position(|o| o == *v)).map(|v| (**v).clone()).unwrap()
+        near.min_by_key(|v| v.difference(w).count()).map(|v| (**v).clone()).unwrap()
     }
 }
 
