@@ -34,6 +34,7 @@ pub(super) struct At<'a> {
 struct Incoming {
     attr: Attr,
     file: Arc<File>,
+    node: Option<Node>,
     text: Vec<u8>,
     source: Option<Source>,
     /// Handles that are still open on it and may write.
@@ -312,7 +313,7 @@ impl Tree {
         let file = Arc::new(self.plain.real_file(from.parent, from.name)?);
         let limit = self.options.size_limit;
         match read_all(&file, limit).map_err(|e| Error::Os(errno(&e)))? {
-            Some(text) => Ok(Incoming { attr, file, text, source, open }),
+            Some(text) => Ok(Incoming { attr, file, node, text, source, open }),
             None => {
                 let failed = source_too_big(limit);
                 // The text stays where it is: under the source's own name.
@@ -403,7 +404,7 @@ impl Tree {
             }
             if source.writer.is_some() {
                 let until = Some(source.generation);
-                let start = Start { until, kin_only: true, ..Start::default() };
+                let start = Start { until, kin_only: true, file: file.node, ..Start::default() };
                 let choice = self.merge_base(saver, view, &file.text, &start);
                 if choice.version.is_some() {
                     return choice;
@@ -414,7 +415,7 @@ impl Tree {
             Some(renamer) => self.saver(Some(renamer), saver.actor.uid, view),
             None => self.saver(None, saver.actor.uid, view),
         };
-        let start = Start { unlinked, ..Start::default() };
+        let start = Start { unlinked, file: file.node, ..Start::default() };
         let choice = self.merge_base(&renaming, view, &file.text, &start);
         let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
         // Of a document everything is kept that such a writer does not name; of a text it would be

@@ -109,7 +109,10 @@ impl Observations {
             return self.absent(OBSERVER, version);
         }
         let seen = Seen::of(version, text.to_owned());
-        self.first.get_or_insert_with(|| seen.clone());
+        // The fresh text of a list is none that anybody has committed.
+        if version > 0 {
+            self.first.get_or_insert_with(|| seen.clone());
+        }
         self.read(OBSERVER, seen);
     }
 
@@ -293,7 +296,7 @@ impl Observations {
     /// Which of several, oldest first.
     fn pick(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> Choice {
         let mut left = versions(from);
-        left.truncate(left.len() - self.floor(&left, written));
+        left.truncate(left.len() - self.floor(from, question, written));
         let against = |text: &str| compare(&entries(self.doc, text), written);
         let mut undo = None;
         if left.len() > 1 && left.contains(&question.written) {
@@ -329,8 +332,15 @@ impl Observations {
         own.or_else(|| self.all.iter().rev().find(open)).map(|o| o.at)
     }
 
-    /// How many of the oldest are out: the text has most of what came with a later one.
-    fn floor(&self, newest_first: &[&str], written: &[Entry]) -> usize {
+    /// How many of the oldest are out: the text has most of what came with a later one, or with one
+    /// that an earlier save of the writer has used up.
+    fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
+        let candidates = versions(from);
+        let met = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
+        let used = |text: &str| {
+            let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
+            self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
+        };
         let mut known: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut floor = 0;
@@ -348,7 +358,10 @@ impl Observations {
                 written.iter().any(|w| w.key == e.key)
                     || written.iter().any(|w| again(w, e)) && !older()
             };
-            let place = newest_first.iter().rev().position(|candidate| *candidate == text);
+            let place = met(text).or_else(|| used(text)).map(|at| {
+                let earlier = candidates.iter().filter(|c| met(c) < Some(at)).count();
+                earlier.min(candidates.len() - 1)
+            });
             if let Some(place) = place
                 && new.iter().filter(has).count() * 2 > new.len()
             {

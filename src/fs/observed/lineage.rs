@@ -85,9 +85,7 @@ pub(super) struct Lineage {
     serial: u64,
     /// The newest observation by each process or a descendant of it.
     latest: HashMap<ProcId, u64>,
-    /// The first version on record was asked for.
-    has_first: bool,
-    /// It, if there is any.
+    /// The first version on record, once there is one and it was asked for.
     first: Option<u64>,
     /// The version up to which it is known what came with each, and what went with any.
     counted: Option<Arc<Version>>,
@@ -299,21 +297,24 @@ impl Lineage {
 
     /// The first version on record, as if it had been met before all others.
     pub fn with_first(&mut self, view: View, versions: &dyn Versions) -> Option<u64> {
-        if !self.has_first {
-            self.has_first = true;
-            if let Some(first) = versions.first(view.doc())
-                && self.counted.is_none()
-            {
-                let size = first.view(view).map(|c| c.len());
-                match self.versions.iter().position(|k| k.is(&first, view, size)) {
-                    Some(at) => self.versions[..=at].rotate_right(1),
-                    None => {
-                        self.serial += 1;
-                        self.versions.insert(0, Known::new(self.serial, first, view));
-                    }
+        // There is none before the first save of a file that is not there.
+        if self.first.is_none()
+            && let Some(first) = versions.first(view.doc())
+        {
+            let size = first.view(view).map(|c| c.len());
+            match self.versions.iter().position(|k| k.is(&first, view, size)) {
+                Some(at) => self.versions[..=at].rotate_right(1),
+                None => {
+                    self.serial += 1;
+                    self.versions.insert(0, Known::new(self.serial, first, view));
                 }
-                self.first = self.versions.first().map(|k| k.serial);
             }
+            self.first = self.versions.first().map(|k| k.serial);
+            // What came with the others is counted from it.
+            self.counted = None;
+            self.removed.clear();
+            self.gone.clear();
+            self.versions.iter_mut().for_each(|k| k.came = None);
         }
         self.first
     }

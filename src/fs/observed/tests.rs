@@ -416,7 +416,7 @@ impl Model {
         all.sort_unstable();
         all.dedup();
         if !all.is_empty() {
-            return Some(self.pick(&all, w));
+            return Some(self.pick(me, &all, w));
         }
         let mut far = self.met.clone();
         far.insert(
@@ -434,10 +434,10 @@ impl Model {
             k > 0 && k * 2 >= v.len().max(w.len())
         });
         let same = all.iter().any(|n| world.met[*n].version == *w);
-        (!all.is_empty() && !same).then(|| world.pick(&all, w))
+        (!all.is_empty() && !same).then(|| world.pick(me, &all, w))
     }
 
-    fn pick(&self, all: &[usize], w: &Set) -> Set {
+    fn pick(&self, me: u32, all: &[usize], w: &Set) -> Set {
         let mut newest_first: Vec<&Set> = Vec::new();
         for n in all.iter().rev() {
             if !newest_first.contains(&&self.met[*n].version) {
@@ -457,7 +457,17 @@ impl Model {
             let has = |e: &&&(u32, u32)| {
                 w.contains(**e) || (letters(w).contains_key(&e.0) && !before.contains_key(&e.0))
             };
-            if let Some(at) = newest_first.iter().rev().position(|c| *c == v)
+            // One that the process itself has used up counts by when it has met it last.
+            let last = |v: &Set, which: &dyn Fn(&usize) -> bool| -> Option<usize> {
+                (0..self.met.len()).rev().filter(which).find(|n| self.met[*n].version == *v)
+            };
+            let candidate = |v: &Set| last(v, &|n| all.contains(n));
+            let used = last(v, &|n| self.met[*n].used && self.met[*n].chain.contains(&me));
+            let place = newest_first.iter().rev().position(|c| *c == v).or_else(|| {
+                let before = newest_first.iter().filter(|c| candidate(c) < used).count();
+                used.map(|_| before.min(newest_first.len() - 1))
+            });
+            if let Some(at) = place
                 && new.iter().filter(has).count() * 2 > new.len()
             {
                 floor = floor.max(at);
