@@ -341,7 +341,9 @@ impl Observations {
             let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
         };
-        let mut known: Vec<Entry> = Vec::new();
+        let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();
+        // How often an entry was there at most, and in which words.
+        let mut known: BTreeMap<String, (usize, Entry)> = BTreeMap::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut floor = 0;
         let first = self.first.iter().map(|seen| &*seen.text);
@@ -350,12 +352,13 @@ impl Observations {
                 continue;
             }
             let all = entries(self.doc, text);
-            let new: Vec<&Entry> =
-                all.iter().filter(|e| !known.iter().any(|k| k.key == e.key)).collect();
+            let most = |e: &Entry| known.get(&e.key).map_or(0, |(most, _)| *most);
+            let is_new = |at: &usize| count(&all[..*at], &all[*at].key) >= most(&all[*at]);
+            let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
             // One that is itself an older one in other words is there only as it is.
             let has = |e: &&&Entry| {
-                let older = || known.iter().any(|k| again(k, e));
-                written.iter().any(|w| w.key == e.key)
+                let older = || known.values().any(|(_, k)| again(k, e));
+                count(written, &e.key) >= count(&all, &e.key)
                     || written.iter().any(|w| again(w, e)) && !older()
             };
             let place = met(text).or_else(|| used(text)).map(|at| {
@@ -367,7 +370,11 @@ impl Observations {
             {
                 floor = floor.max(place);
             }
-            known.extend(all);
+            for e in &all {
+                let here = count(&all, &e.key);
+                let (most, _) = known.entry(e.key.clone()).or_insert_with(|| (0, e.clone()));
+                *most = here.max(*most);
+            }
         }
         floor
     }

@@ -159,9 +159,14 @@ impl Lineage {
         let size = version.view(view).map(|c| c.len());
         let found = self.versions.iter_mut().rev().find(|known| known.is(version, view, size));
         if let Some(known) = found {
-            // The newer revision knows more of the identities of what is in it.
-            if known.rev.is_none_or(|rev| rev < version.rev) && !version.belief {
-                (known.version, known.rev) = (Some(version.clone()), Some(version.rev));
+            // The newer revision knows more of the identities of what is in it. One that was only on
+            // record has to be at hand when this meeting is put there too.
+            let newer = known.rev.is_none_or(|rev| rev < version.rev) && !version.belief;
+            if newer || known.version.is_none() {
+                (known.version, known.size) = (Some(version.clone()), size);
+            }
+            if newer {
+                known.rev = Some(version.rev);
             }
             return known.serial;
         }
