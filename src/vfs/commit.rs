@@ -408,13 +408,7 @@ impl Tree {
     }
 
     /// After a commit: the handle's writer has seen what it wrote, and its reads move on.
-    fn committed(
-        &self,
-        h: &DocHandle,
-        state: &mut State,
-        saver: &Saver,
-        believed: &Arc<Version>,
-    ) {
+    fn committed(&self, h: &DocHandle, state: &mut State, saver: &Saver, believed: &Arc<Version>) {
         state.base = Some(believed.clone());
         state.committed = true;
         state.at_end = Some(Stamp(i64::MIN));

@@ -334,7 +334,11 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Result<Option<Arc<Version>>> {
         let believe = |version: &Arc<Version>| {
-            for process in [renamer, saver.process.as_ref()].into_iter().flatten() {
+            // Once by each of the two, who may be one.
+            let same =
+                renamer.is_some_and(|r| saver.process.as_ref().is_some_and(|p| p.id == r.id));
+            let other = renamer.filter(|_| !same);
+            for process in [other, saver.process.as_ref()].into_iter().flatten() {
                 let writer = self.observed.who(Some(process), saver.actor.uid);
                 self.observed.saved(&writer, view, version, self.now());
             }

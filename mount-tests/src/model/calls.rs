@@ -427,13 +427,7 @@ impl<R: Real> Run<R> {
     }
 
     /// After an append it has seen what it had seen before plus its own lines.
-    pub(super) fn has_appended(
-        &mut self,
-        by: Process,
-        doc: Doc,
-        base: Option<&Seen>,
-        lines: &str,
-    ) {
+    pub(super) fn has_appended(&mut self, by: Process, doc: Doc, base: Option<&Seen>, lines: &str) {
         let book = &self.books[of(doc)];
         let own = book.newest_of(by);
         let met = match (base, own) {

@@ -1,8 +1,8 @@
 //! The ends of processes and daemons, and what must be left after them (R8, R11).
 
+use super::base::Observations;
 use super::edit;
 use super::ops::{Doc, Edits, Way};
-use super::base::Observations;
 use super::real::Real;
 use super::run::{Effect, Run, Verdict, What, of};
 use super::state::{Actor, Refused, Versions};

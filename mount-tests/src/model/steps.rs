@@ -380,7 +380,7 @@ impl<R: Real> Run<R> {
     fn publish(&mut self, who: usize, by: usize) -> Verdict<bool> {
         let Some(draft) = self.actors[who].draft.clone() else { return Ok(false) };
         let (doc, from) = (draft.doc, format!("draft{who}"));
-        let Some(_) = self.shown(by, doc) else { return Ok(false) };
+        let Some(shown) = self.shown(by, doc) else { return Ok(false) };
         let ino = self.real.stat(by, &from).map_err(|e| format!("stat of {from}: errno {e}"))?.ino;
         let equal = draft.text == self.docs[of(doc)].current();
         let good = match doc {
@@ -395,7 +395,8 @@ impl<R: Real> Run<R> {
             return self.check(None);
         }
         expect("rename onto the name", &answer, 0)?;
-        let removed = self.actors[by].removed[of(doc)].take().map(|(_, seen)| seen);
+        let removed = self.actors[by].removed[of(doc)].take();
+        let removed = removed.filter(|_| !shown).map(|(_, seen)| seen);
         let (writer, renamer) = ((who, draft.generation), self.process(by));
         let what = if equal {
             What::Nothing

@@ -159,13 +159,14 @@ impl Lineage {
         let size = version.view(view).map(|c| c.len());
         let found = self.versions.iter_mut().rev().find(|known| known.is(version, view, size));
         if let Some(known) = found {
-            // The newer revision knows more of the identities of what is in it. One that was only on
-            // record has to be at hand when this meeting is put there too.
-            let newer = known.rev.is_none_or(|rev| rev < version.rev) && !version.belief;
-            if newer || known.version.is_none() {
+            // The newer one knows more of the identities of what is in it, also if it is a text that its
+            // writer alone has. One that was only on record has to be at hand when this meeting is put
+            // there too.
+            let age = |v: &Version| (v.rev, !v.belief);
+            if known.version.as_ref().is_none_or(|v| age(v) < age(version)) {
                 (known.version, known.size) = (Some(version.clone()), size);
             }
-            if newer {
+            if !version.belief && known.rev.is_none_or(|rev| rev < version.rev) {
                 known.rev = Some(version.rev);
             }
             return known.serial;
