@@ -357,7 +357,7 @@ impl Observations {
             let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
             // One that is itself an older one in other words is there only as it is.
             let has = |e: &&&Entry| {
-                let older = || known.values().any(|(_, k)| k.key != e.key && again(k, e));
+                let older = || known.values().any(|(_, k)| again(k, e));
                 count(written, &e.key) >= count(&all, &e.key)
                     || written.iter().any(|w| again(w, e)) && !older()
             };
@@ -450,6 +450,7 @@ fn values(path: &str, value: &Value, all: &mut Vec<Entry>) {
 /// Whether two entries that are not the same are one in other words, or two values of one key.
 fn again(a: &Entry, b: &Entry) -> bool {
     match (&a.path, &b.path) {
+        _ if a.key == b.key => false,
         (None, None) => similar(&a.text, &b.text) >= REWORDED,
         (a, b) => a == b,
     }
