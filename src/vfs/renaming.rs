@@ -207,6 +207,10 @@ impl Tree {
             }
             _ => self.take_in(from, view, &file.attr)?,
         }
+        // It is not beside the document any more.
+        if let Some(node) = file.node.filter(|_| file.attr.nlink == 1) {
+            self.sources.forget(node);
+        }
         let writer = saver.process.as_ref();
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
         self.reveal(view, &self.who(who, renamer.as_ref()));

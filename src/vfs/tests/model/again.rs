@@ -427,3 +427,26 @@ fn lines_without_a_header_are_pending_when_versions_are_compared() {
         Save { who: 1, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
     ]);
 }
+
+#[test]
+fn a_file_that_was_renamed_onto_the_name_is_no_backup_later() {
+    again(&[
+        Open { who: 0, slot: 1, doc: Doc::Missions, mode: Mode::Truncate },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([Add { number: 9, section: 2, at: 4 }]),
+        },
+        Look { who: 0, doc: Doc::Missions },
+        Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+        Write { who: 0, slot: 1, edits: edits([Add { number: 14, section: 2, at: 1 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Alter { number: 16, at: 7 }]),
+        },
+        Remount,
+    ]);
+}
