@@ -17,6 +17,8 @@ const STEP_LIMIT: Duration = Duration::from_secs(40);
 /// `json`, `time`, `fcntl`, `mmap`, `struct`, `errno` and `stat` are imported.
 pub struct Python {
     child: Child,
+    /// What it has become by a fork: a child of nobody here.
+    orphan: Option<i32>,
     stdin: Option<ChildStdin>,
     answers: Receiver<String>,
 }
@@ -55,14 +57,22 @@ impl Actor {
                 }
             }
         });
-        Python { child, stdin, answers }
+        Python { child, orphan: None, stdin, answers }
     }
 }
 
 impl Python {
+    /// Leaves its parent: from now on it has no ancestor in common with any other process of a test
+    /// but the first one of the machine.
+    pub fn leave(&mut self) {
+        self.run("if os.fork(): os._exit(0)");
+        self.orphan = Some(self.int("os.getpid()") as i32);
+        self.reap_child();
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.orphan.map_or(self.child.id(), i32::cast_unsigned)
     }
 
     /// Begins a step without waiting for its answer ([`Python::finish`] does).
@@ -158,7 +168,11 @@ impl Python {
 
     /// Kills it as `kill -9` does, and waits until it is gone.
     pub fn kill(&mut self) {
-        self.child.kill().expect("kill");
+        match self.orphan {
+            // SAFETY: kill touches nothing of this process.
+            Some(pid) => assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0, "kill"),
+            None => self.child.kill().expect("kill"),
+        }
         self.reap();
     }
 
@@ -169,6 +183,19 @@ impl Python {
     }
 
     fn reap(&mut self) {
+        if let Some(pid) = self.orphan {
+            // Nobody here is told of its end; the first process may leave it as a zombie.
+            crate::eventually("end of an orphan", || {
+                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+                state.is_none_or(|state| state == 'Z').then_some(())
+            });
+            self.orphan = None;
+        }
+        self.reap_child();
+    }
+
+    fn reap_child(&mut self) {
         crate::eventually("end of python", || match self.child.try_wait() {
             Ok(None) => None,
             _ => Some(()),
@@ -179,6 +206,10 @@ impl Python {
 impl Drop for Python {
     fn drop(&mut self) {
         self.stdin = None;
+        if let Some(pid) = self.orphan {
+            // SAFETY: as above.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
         let _ = self.child.kill();
         for _ in 0..200 {
             if !matches!(self.child.try_wait(), Ok(None)) {

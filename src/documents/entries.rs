@@ -89,10 +89,15 @@ fn section(line: &[u8]) -> Option<u64> {
     })
 }
 
-/// The section in force at the end of some lines.
-fn section_after(text: &[u8]) -> u64 {
-    let last = text.rsplit(|b| *b == b'\n').find_map(section);
-    last.unwrap_or_else(|| hash(Section::Preamble.letter()))
+/// The last section that some lines open.
+fn last_section(text: &[u8]) -> Option<u64> {
+    text.rsplit(|b| *b == b'\n').find_map(section)
+}
+
+/// The section of what stands above all headers. Without any everything is pending.
+fn section_before(text: &[u8]) -> u64 {
+    let headed = text.split(|b| *b == b'\n').any(|line| section(line).is_some());
+    hash(if headed { Section::Preamble } else { Section::Pending }.letter())
 }
 
 /// A text that was written, divided once for any number of comparisons.
@@ -160,12 +165,15 @@ impl<'t> Written<'t> {
         let (from, to) = ends_in_common(&content, self.bytes);
         let tail = self.bytes.len() - to;
         let middle = content.read(from as u64, content.len() as usize - from - tail);
-        let place = match self.syntax {
-            Syntax::Missions => section_after(&self.bytes[..from]),
-            _ => 0,
+        let (there, here) = match (self.syntax, last_section(&self.bytes[..from])) {
+            (Syntax::Missions, Some(place)) => (place, place),
+            (Syntax::Missions, None) => {
+                (section_before(&content.to_vec()), section_before(self.bytes))
+            }
+            _ => (0, 0),
         };
-        let of_version = self.syntax.lines(&middle, place);
-        let written = self.syntax.lines(&self.bytes[from..to], place);
+        let of_version = self.syntax.lines(&middle, there);
+        let written = self.syntax.lines(&self.bytes[from..to], here);
         compare(&of_version, &written, self.outside(from, to))
     }
 }
@@ -372,6 +380,8 @@ mod tests {
         assert_eq!(distance(Syntax::Missions, old, moved), (1, 3));
         let marked = old.replace("second\n", "second ⏳(2026-07-01T09:00)\n");
         assert_eq!(distance(Syntax::Missions, old, &marked), (0, 3));
+        let bare = "- one task here\n- and a second\n";
+        assert_eq!(distance(Syntax::Missions, bare, old), (1, 2), "without headers all is pending");
         let headed = old.replace("## Done", "## Completed").replace("# Missions", "# My list");
         assert_eq!(distance(Syntax::Missions, old, &headed), (0, 3));
     }

@@ -401,7 +401,7 @@ impl Tree {
         };
         match answer {
             Ok(saved) => {
-                self.committed(h, state, &saved.believed);
+                self.committed(h, state, saver, &saved.believed);
                 h.clean(state);
                 Ok(())
             }
@@ -466,7 +466,7 @@ impl Tree {
         let choice = Choice::of(newest(state.base.clone(), met), Rule::Append);
         match self.save(saver, h.view(), choice, Written::Fragment(&fragment)) {
             Ok(saved) => {
-                self.committed(h, state, &saved.believed);
+                self.committed(h, state, saver, &saved.believed);
                 if state.fragment.is_empty() {
                     h.clean(state);
                 }
@@ -482,7 +482,7 @@ impl Tree {
     }
 
     /// After a commit: the handle's writer has seen what it wrote, and its reads move on.
-    fn committed(&self, h: &DocHandle, state: &mut State, believed: &Arc<Version>) {
+    fn committed(&self, h: &DocHandle, state: &mut State, saver: &Saver, believed: &Arc<Version>) {
         state.base = Some(believed.clone());
         state.committed = true;
         state.at_end = Some(Stamp(i64::MIN));
@@ -495,7 +495,9 @@ impl Tree {
         if let Some(opener) = &h.opener {
             let opener = self.observed.who(Some(opener), h.uid);
             let met = self.observed.own_newest(&opener, h.view().doc());
-            if met.is_none_or(|v| v.rev < believed.rev) {
+            // A saver that is the opener has met it by saving, once.
+            let other = opener.process != self.saver_as_writer(saver).process;
+            if other && met.is_none_or(|v| v.rev < believed.rev) {
                 self.observed.saved(&opener, h.view(), believed, self.now());
             }
         }

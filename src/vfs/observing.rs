@@ -63,6 +63,8 @@ pub(super) struct Start {
     pub unlinked: Option<Absence>,
     /// Only rules that ask the writer and its kin.
     pub kin_only: bool,
+    /// The file that is saved by being renamed: no backup, whatever is in it.
+    pub file: Option<Node>,
 }
 
 impl Tree {
@@ -129,7 +131,7 @@ impl Tree {
                 return self.found(&who, view, met, Rule::Own);
             }
         }
-        let backed_up = |version: &Version| self.has_backup(saver, view, version);
+        let backed_up = |version: &Version| self.has_backup(saver, view, version, start.file);
         let mut choice = self.observed.choose(&Question {
             who: &who,
             view,
@@ -216,12 +218,18 @@ impl Tree {
     }
 
     /// Reading a document to make a backup of it says nothing about what an editor will save: whether
-    /// the process has put the version into another file as it was.
-    fn has_backup(&self, saver: &Saver, view: View, version: &Version) -> bool {
+    /// the process has put the version into another file as it was. `saved`: a file that is none.
+    fn has_backup(
+        &self,
+        saver: &Saver,
+        view: View,
+        version: &Version,
+        saved: Option<Node>,
+    ) -> bool {
         let Some(process) = &saver.process else { return false };
         let Some(content) = version.view(view) else { return false };
         let written = self.sources.written_by(process.id, BACKUPS_TRIED);
-        written.into_iter().any(|node| self.holds(node, &content))
+        written.into_iter().any(|node| Some(node) != saved && self.holds(node, &content))
     }
 
     /// Whether a plain file has exactly this content.

@@ -34,6 +34,7 @@ pub(super) struct At<'a> {
 struct Incoming {
     attr: Attr,
     file: Arc<File>,
+    node: Option<Node>,
     text: Vec<u8>,
     source: Option<Source>,
     /// Handles that are still open on it and may write.
@@ -206,6 +207,10 @@ impl Tree {
             }
             _ => self.take_in(from, view, &file.attr)?,
         }
+        // It is not beside the document any more.
+        if let Some(node) = file.node.filter(|_| file.attr.nlink == 1) {
+            self.sources.forget(node);
+        }
         let writer = saver.process.as_ref();
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
         self.reveal(view, &self.who(who, renamer.as_ref()));
@@ -312,7 +317,7 @@ impl Tree {
         let file = Arc::new(self.plain.real_file(from.parent, from.name)?);
         let limit = self.options.size_limit;
         match read_all(&file, limit).map_err(|e| Error::Os(errno(&e)))? {
-            Some(text) => Ok(Incoming { attr, file, text, source, open }),
+            Some(text) => Ok(Incoming { attr, file, node, text, source, open }),
             None => {
                 let failed = source_too_big(limit);
                 // The text stays where it is: under the source's own name.
@@ -333,7 +338,11 @@ impl Tree {
         renamer: Option<&Process>,
     ) -> Result<Option<Arc<Version>>> {
         let believe = |version: &Arc<Version>| {
-            for process in [renamer, saver.process.as_ref()].into_iter().flatten() {
+            // Once by each of the two, who may be one.
+            let same =
+                renamer.is_some_and(|r| saver.process.as_ref().is_some_and(|p| p.id == r.id));
+            let other = renamer.filter(|_| !same);
+            for process in [other, saver.process.as_ref()].into_iter().flatten() {
                 let writer = self.observed.who(Some(process), saver.actor.uid);
                 self.observed.saved(&writer, view, version, self.now());
             }
@@ -403,7 +412,7 @@ impl Tree {
             }
             if source.writer.is_some() {
                 let until = Some(source.generation);
-                let start = Start { until, kin_only: true, ..Start::default() };
+                let start = Start { until, kin_only: true, file: file.node, ..Start::default() };
                 let choice = self.merge_base(saver, view, &file.text, &start);
                 if choice.version.is_some() {
                     return choice;
@@ -414,7 +423,7 @@ impl Tree {
             Some(renamer) => self.saver(Some(renamer), saver.actor.uid, view),
             None => self.saver(None, saver.actor.uid, view),
         };
-        let start = Start { unlinked, ..Start::default() };
+        let start = Start { unlinked, file: file.node, ..Start::default() };
         let choice = self.merge_base(&renaming, view, &file.text, &start);
         let began_as = file.source.as_ref().and_then(|s| s.began_as.as_ref());
         // Of a document everything is kept that such a writer does not name; of a text it would be

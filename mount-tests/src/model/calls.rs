@@ -1,10 +1,11 @@
 //! The system calls of actors on documents: what they must answer and what the model knows then.
 
+use super::base::{Choice, Process, Question};
 use super::ops::Doc;
 use super::oracle::Seen;
 use super::real::{Answer, Real};
 use super::run::{Effect, Plan, Run, Verdict, What, expect, of};
-use super::state::{Handle, Looks, Refused};
+use super::state::{Handle, Refused};
 use super::text;
 
 /// Whether the text is one that a save may have; else it must be refused.
@@ -51,6 +52,7 @@ impl<R: Real> Run<R> {
     ) -> Verdict<bool> {
         let shown = if name == doc.name() { self.shown(who, doc) } else { Some(true) };
         let Some(shown) = shown else { return Ok(false) };
+        self.looks_for(who, doc);
         let answer = self.real.open(who, slot, name, flags);
         let errno = match (shown, flags & libc::O_CREAT != 0, flags & libc::O_EXCL != 0) {
             (false, false, _) => libc::ENOENT,
@@ -61,9 +63,10 @@ impl<R: Real> Run<R> {
         if answer.is_err() {
             return Ok(false);
         }
-        if !shown {
-            self.actors[who].removed[of(doc)] = None;
-        }
+        let removed = match shown {
+            true => None,
+            false => self.actors[who].removed[of(doc)].take().map(|(_, seen)| seen),
+        };
         let empty = !shown || flags & libc::O_TRUNC != 0;
         self.ids += 1;
         self.actors[who].handles[slot] = Some(Handle {
@@ -71,16 +74,18 @@ impl<R: Real> Run<R> {
             doc,
             flags,
             created: !shown,
+            removed,
             opened: self.docs[of(doc)].last(),
             position: 0,
             reading: None,
             at_end: false,
             moves: false,
             told: None,
+            met: None,
             base: None,
             buffer: empty.then(Vec::new),
             start: None,
-            patched: false,
+            anew: 0,
             in_order: empty,
             hopeless: None,
             fragment: Vec::new(),
@@ -154,8 +159,12 @@ impl<R: Real> Run<R> {
         if let Some(version) = look {
             let seen = Seen::of(version, docs.texts[version].clone());
             h.base = Some(seen.clone());
-            let doc = h.doc;
-            self.actors[who].looks[of(doc)].note(seen);
+            let (doc, again) = (h.doc, h.met == Some(version));
+            h.met = Some(version);
+            if !again {
+                let process = self.process(who);
+                self.book(doc).read(process, seen);
+            }
         }
         let h = self.actors[who].handles[slot].as_mut().expect("the handle");
         if answer.as_ref() != Ok(&wanted) {
@@ -194,7 +203,7 @@ impl<R: Real> Run<R> {
         if h.buffer.is_none() {
             let read = h.reading.filter(|v| offset <= docs.texts[*v].len() as u64);
             let version = read.unwrap_or(docs.last());
-            h.start = Some(version);
+            (h.start, h.anew) = (Some(version), 0);
             h.buffer = Some(docs.texts[version].clone().into_bytes());
         }
         h.soil();
@@ -225,6 +234,9 @@ impl<R: Real> Run<R> {
             buffer[offset as usize..end].copy_from_slice(bytes);
             let text = buffer.clone();
             let h = self.handle(who, slot).expect("an open handle");
+            if offset as usize <= h.anew {
+                h.anew = h.anew.max(end);
+            }
             if h.in_order && hopeless(doc, &text) {
                 errno = libc::EIO;
                 h.refused = true;
@@ -249,7 +261,7 @@ impl<R: Real> Run<R> {
         let mut errno = 0;
         if size == 0 {
             h.buffer = Some(Vec::new());
-            h.start = None;
+            (h.start, h.anew) = (None, 0);
             (h.in_order, h.hopeless) = (true, None);
             h.soil();
             h.touched = true;
@@ -299,22 +311,46 @@ impl<R: Real> Run<R> {
         done
     }
 
-    /// What somebody who saves through this handle may have seen (section 4).
-    fn seen(&self, who: usize, h: &Handle) -> Vec<Option<Seen>> {
-        let texts = &self.docs[of(h.doc)].texts;
-        let begun = h.start.map(|version| Seen::of(version, texts[version].clone()));
-        let own = match &h.base {
-            Some(base) => vec![Some(base.clone())],
-            None => self.actors[who].looks[of(h.doc)].possible(),
-        };
-        // An edit in place starts from the version that it edits, if its writer has read none; who
-        // has changed a few bytes of it can hardly have meant another one.
-        if !h.patched {
-            return own;
+    /// Somebody looks for a file that is not there.
+    pub(super) fn looks_for(&mut self, who: usize, doc: Doc) {
+        let (process, version) = (self.process(who), self.docs[of(doc)].last());
+        if self.docs[of(doc)].current().is_empty() {
+            self.book(doc).absent(process, version);
         }
-        let mut all: Vec<_> = own.into_iter().map(|s| s.or(begun.clone())).collect();
-        all.extend(begun.map(Some));
-        all
+    }
+
+    /// What a save by this actor looks for its base with.
+    pub(super) fn question<'q>(&self, who: usize, written: &'q str) -> Question<'q> {
+        let by = self.process(who);
+        let draft = self.actors[who].draft.iter().filter(|d| d.generation == by.1);
+        let beside = draft.map(|d| d.text.clone()).collect();
+        Question { by, written, until: u64::MAX, removed: None, beside, own_only: false }
+    }
+
+    /// What a text that was written through this handle may have started from (section 4).
+    fn bases(&self, who: usize, h: &Handle, written: &str) -> Vec<Choice> {
+        let book = &self.books[of(h.doc)];
+        let by = self.process(who);
+        let texts = &self.docs[of(h.doc)].texts;
+        // An edit in place patches a version, unless nothing is left of it.
+        let start = h.start.filter(|_| h.anew < written.len());
+        let start = start.map(|version| Seen::of(version, texts[version].clone()));
+        let found = |seen: &Seen| {
+            let uses = book.nearest_of(by, &seen.text, u64::MAX);
+            Choice { seen: Some(seen.clone()), uses }
+        };
+        if let Some(base) = &h.base {
+            let near = start.as_ref().map_or(base, |start| book.nearer(base, start, written));
+            return vec![found(near)];
+        }
+        let question = Question { removed: h.removed.clone(), ..self.question(who, written) };
+        let all = book.choices(&question);
+        let Some(start) = start else { return all };
+        let nearer = |choice: Choice| match &choice.seen {
+            Some(met) if book.nearer(met, &start, written) == met => choice,
+            _ => found(&start),
+        };
+        all.into_iter().map(nearer).collect()
     }
 
     fn plan(&self, who: usize, slot: usize) -> Plan {
@@ -323,7 +359,7 @@ impl<R: Real> Run<R> {
             _ if !h.dirty => Plan::Nothing,
             _ if h.refused => Plan::Sticky,
             Some(buffer) => match judge(h.doc, buffer) {
-                Some(text) => Plan::Save(self.seen(who, h), text),
+                Some(text) => Plan::Save(self.bases(who, h, &text), text),
                 None => Plan::Refuse(buffer.clone()),
             },
             None => match String::from_utf8(h.fragment.clone()) {
@@ -359,15 +395,15 @@ impl<R: Real> Run<R> {
                 self.refuse(who, Some(id), doc, text);
                 self.check(None)
             }
-            Plan::Save(seen, text) => {
+            Plan::Save(choices, text) => {
                 expect(call, answer, 0)?;
-                let changed = self.saved(
-                    who,
-                    Some(id),
-                    Effect { doc, what: What::Save(seen, text.clone()), may: false, ino: None },
-                )?;
-                let seen = Seen::of(self.docs[of(doc)].last(), text.clone());
-                self.believes(who, doc, text);
+                self.starts_from(doc, &choices);
+                self.believes(self.process(who), doc, &text);
+                self.actors[who].memory[of(doc)] = Some(text.clone());
+                let what = What::Save(choices, text.clone());
+                let changed =
+                    self.saved(who, Some(id), Effect { doc, what, may: false, ino: None })?;
+                let seen = Seen::of(self.docs[of(doc)].last(), text);
                 if let Some(h) = self.handle(who, slot) {
                     h.clean(Some(seen));
                 }
@@ -375,11 +411,11 @@ impl<R: Real> Run<R> {
             }
             Plan::Append(lines) => {
                 expect(call, answer, 0)?;
-                let before = self.docs[of(doc)].current().to_owned();
-                let what = What::Appends(vec![lines.clone()]);
+                self.has_appended(self.process(who), doc, base.as_ref(), &lines);
+                let what = What::Appends(vec![lines]);
                 let changed =
                     self.saved(who, Some(id), Effect { doc, what, may: false, ino: None })?;
-                let seen = self.has_appended(who, doc, base, &before, &lines);
+                let seen = self.books[of(doc)].newest_of(self.process(who)).cloned();
                 if let Some(h) = self.handle(who, slot) {
                     h.clean(seen);
                 }
@@ -416,7 +452,7 @@ impl<R: Real> Run<R> {
 
     /// Whether the document is another one than before.
     fn look(&mut self, effect: &Effect) -> bool {
-        let now = self.real.observe(effect.doc).map(|(text, _)| text).unwrap_or_default();
+        let now = self.observe(effect.doc).map(|(text, _)| text).unwrap_or_default();
         now != self.docs[of(effect.doc)].current().as_bytes()
     }
 
@@ -433,50 +469,35 @@ impl<R: Real> Run<R> {
     }
 
     /// After a whole-file save the writer has seen what it wrote (section 4).
-    pub(super) fn believes(&mut self, who: usize, doc: Doc, text: String) {
-        let version = self.docs[of(doc)].last();
-        self.actors[who].memory[of(doc)] = Some(text.clone());
-        self.actors[who].looks[of(doc)].note(Seen::of(version, text));
+    pub(super) fn believes(&mut self, by: Process, doc: Doc, text: &str) {
+        let seen = Seen { since: usize::MAX, ..Seen::of(usize::MAX, text.to_owned()) };
+        self.book(doc).saved(by, seen, false);
     }
 
     /// After an append it has seen what it had seen before plus its own lines.
-    pub(super) fn has_appended(
-        &mut self,
-        who: usize,
-        doc: Doc,
-        base: Option<Seen>,
-        before: &str,
-        lines: &str,
-    ) -> Option<Seen> {
-        let (version, after) = (self.docs[of(doc)].last(), self.docs[of(doc)].current());
-        let with = |seen: Option<&Seen>| match seen {
-            Some(seen) if seen.exact && seen.text == before => Seen::of(version, after.to_owned()),
-            seen => {
-                let text = seen.map_or("", |s| &s.text);
-                let text = match doc {
-                    Doc::Missions => text::with_appended(text, lines),
-                    Doc::Config => {
-                        let mut keys = text::keys(text).unwrap_or_default();
-                        let there = text::keys(after).unwrap_or_default();
-                        for (key, _) in lines.lines().filter_map(|l| l.split_once(": ")) {
-                            keys.extend(
-                                there.get(key).map(|value| (key.to_owned(), value.clone())),
-                            );
-                        }
-                        text::dump(&keys)
-                    }
-                };
-                let since = seen.map_or(version, |s| s.since);
-                Seen { version, since, text, exact: false }
+    pub(super) fn has_appended(&mut self, by: Process, doc: Doc, base: Option<&Seen>, lines: &str) {
+        let book = &self.books[of(doc)];
+        let own = book.newest_of(by);
+        let met = match (base, own) {
+            (Some(base), Some(own)) if base.version > own.version => Some(base),
+            (base, own) => own.or(base),
+        };
+        let uses = met.and_then(|met| book.own(by, met));
+        let current = met.is_some_and(|met| met.exact && met.text == self.docs[of(doc)].current());
+        let text = met.map_or("", |met| &met.text);
+        let text = match doc {
+            Doc::Missions => text::with_appended(text, lines),
+            Doc::Config => {
+                let mut keys = text::keys(text).unwrap_or_default();
+                let number = |value: &str| value.parse::<u32>().ok();
+                let new = lines.lines().filter_map(|l| l.split_once(": "));
+                keys.extend(new.map(|(key, value)| (key.to_owned(), number(value).into())));
+                text::dump(&keys)
             }
         };
-        let looks: &mut Looks = &mut self.actors[who].looks[of(doc)];
-        let newer =
-            looks.newest().is_none_or(|own| base.as_ref().is_some_and(|b| b.version > own.version));
-        if newer && let Some(base) = base {
-            looks.note(base);
-        }
-        looks.append(version, with);
-        looks.newest().cloned()
+        let since = met.map_or(usize::MAX, |met| met.since);
+        let seen = Seen { version: usize::MAX, since, text, exact: false };
+        self.book(doc).use_up(uses);
+        self.book(doc).saved(by, seen, current);
     }
 }

@@ -25,7 +25,7 @@ impl<R: Real> Run<R> {
     }
 
     fn check_text(&mut self, doc: Doc, effect: Option<&Effect>) -> Verdict<bool> {
-        let observed = self.real.observe(doc);
+        let observed = self.observe(doc);
         let docs = &mut self.docs[of(doc)];
         let (text, stat) = match observed {
             Some((text, stat)) => (text, Some(stat)),
@@ -77,6 +77,7 @@ impl<R: Real> Run<R> {
             self.count.saves += 1;
             docs.texts.push(text);
         }
+        self.books[of(doc)].settle(docs.last(), docs.current());
         Ok(changed)
     }
 
@@ -212,7 +213,7 @@ fn allowed(docs: &Versions, effect: &Effect, next: &str) -> Verdict {
     match &effect.what {
         What::Save(possible, written) => {
             let mut first = Ok(());
-            for seen in possible {
+            for seen in possible.iter().map(|choice| &choice.seen) {
                 let from = seen.as_ref().map_or(docs.last(), |s| s.version);
                 let since = seen.as_ref().map_or(from, |s| s.since);
                 let (seen, between) = (seen.as_ref(), &docs.texts[since..]);

@@ -1,8 +1,8 @@
 //! The ends of processes and daemons, and what must be left after them (R8, R11).
 
+use super::base::Observations;
 use super::edit;
 use super::ops::{Doc, Edits, Way};
-use super::oracle::Seen;
 use super::real::Real;
 use super::run::{Effect, Run, Verdict, What, of};
 use super::state::{Actor, Refused, Versions};
@@ -36,7 +36,11 @@ impl<R: Real> Run<R> {
                 None if h.fragment.contains(&0) => {
                     self.refuse(who, Some(h.id), h.doc, h.fragment);
                 }
-                None => appends.extend(String::from_utf8(h.fragment)),
+                None => {
+                    let lines = String::from_utf8_lossy(&h.fragment).into_owned();
+                    self.has_appended(self.process(who), h.doc, h.base.as_ref(), &lines);
+                    appends.push(lines);
+                }
             }
         }
         appends
@@ -67,15 +71,9 @@ impl<R: Real> Run<R> {
         let resting = self.resting();
         self.appends_rest(&resting)?;
         if self.real.exact() {
-            self.looks_are_kept();
+            self.books.iter_mut().for_each(Observations::keep);
         }
         Ok(())
-    }
-
-    fn looks_are_kept(&mut self) {
-        for actor in &mut self.actors {
-            actor.kept = actor.looks.clone();
-        }
     }
 
     pub(super) fn remount(&mut self) -> Verdict {
@@ -84,7 +82,7 @@ impl<R: Real> Run<R> {
                 self.close(who, slot)?;
             }
         }
-        self.looks_are_kept();
+        self.kept_at_end();
         self.count.remounts += 1;
         for (doc, text) in self.real.remount() {
             if text != self.docs[of(doc)].current().as_bytes() {
@@ -104,20 +102,26 @@ impl<R: Real> Run<R> {
             if !own.is_empty() {
                 self.forgive(who, doc);
             }
-            appends.extend(own.into_iter().map(|lines| (who, lines)));
+            appends.extend(own);
         }
-        self.looks_are_kept();
+        self.kept_at_end();
         self.count.remounts += 1;
         self.real.term();
         self.ended();
-        self.all_appended(appends.iter().map(|(_, lines)| lines.clone()).collect())?;
-        // What their writers are taken to have seen is in doubt: which came last, say.
-        for (who, lines) in appends {
-            self.has_appended(who, doc, None, "", &lines);
-            self.actors[who].looks[of(doc)].doubt();
+        self.all_appended(appends)
+    }
+
+    /// A clean end: what is known of who has met what is put on record.
+    fn kept_at_end(&mut self) {
+        let exact = self.real.exact();
+        for book in &mut self.books {
+            book.keep();
+            if exact {
+                book.recall();
+            } else {
+                book.doubt();
+            }
         }
-        self.looks_are_kept();
-        Ok(())
     }
 
     /// A daemon has ended: what it knew of files that are not documents is gone.
@@ -149,13 +153,11 @@ impl<R: Real> Run<R> {
         if !exact {
             self.docs.iter_mut().for_each(Versions::killed);
         }
-        for actor in &mut self.actors {
-            for (looks, kept) in actor.looks.iter_mut().zip(&actor.kept) {
-                if exact {
-                    *looks = kept.clone();
-                } else {
-                    looks.doubt();
-                }
+        for book in &mut self.books {
+            if exact {
+                book.recall();
+            } else {
+                book.doubt();
             }
         }
     }
@@ -193,11 +195,11 @@ impl<R: Real> Run<R> {
         if self.shown(who, doc) != Some(true) {
             return Ok(());
         }
-        let looks = self.actors[who].looks[of(doc)].clone();
         let (text, what) = match way {
             Some(_) => {
                 let text = self.text(who, doc, edits);
-                (text.clone(), What::Save(looks.possible(), text))
+                let choices = self.books[of(doc)].choices(&self.question(who, &text));
+                (text.clone(), What::Save(choices, text))
             }
             None => {
                 let text = edit::appended(Doc::Missions, &edits.0, None, false);
@@ -212,7 +214,7 @@ impl<R: Real> Run<R> {
         self.forgiven(who, doc)?;
         self.crashed();
         // A rename may have given its number before the end.
-        if let Some((_, stat)) = self.real.observe(doc)
+        if let Some((_, stat)) = self.observe(doc)
             && way == Some(Way::Rename)
         {
             let told = &mut self.docs[of(doc)].told;
@@ -220,11 +222,11 @@ impl<R: Real> Run<R> {
         }
         let changed = self.check(Some(Effect { doc, what, may: !acknowledged, ino: None }))?;
         let exact = self.real.exact();
-        let seen = &mut self.actors[who].looks[of(doc)];
         if !exact && (changed || acknowledged) && way.is_some() {
-            let version = self.docs[of(doc)].last();
-            seen.note(Seen::of(version, text));
-            seen.doubt();
+            self.believes(self.process(who), doc, &text);
+            let (version, current) = (self.docs[of(doc)].last(), self.docs[of(doc)].current());
+            self.books[of(doc)].settle(version, current);
+            self.books[of(doc)].doubt();
         }
         Ok(())
     }

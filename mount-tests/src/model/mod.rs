@@ -9,6 +9,7 @@
 //!
 //! Nothing here knows how instancefs merges or saves: this package does not even depend on it.
 
+mod base;
 mod calls;
 mod checks;
 mod edit;

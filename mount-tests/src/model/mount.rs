@@ -65,9 +65,11 @@ impl Mounted {
     }
 }
 
-/// A process whose working directory is outside of the mount, so that it outlives it.
+/// A process whose working directory is outside of the mount, so that it outlives it, and that is
+/// nobody's kin: whoever looks at the documents here would be its parent.
 fn actor(it: &Instance) -> Python {
     let mut python = it.outside().python_steps();
+    python.leave();
     python.run(TOOLS);
     python
 }

@@ -9,7 +9,7 @@ use super::ops::Doc;
 use super::text::{self, Item, List};
 
 /// What a writer has seen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     /// The number of the version that it read, or that its own save became.
     pub version: usize,
@@ -73,6 +73,7 @@ impl Save<'_> {
         match (self.doc, seen) {
             (Doc::Config, _) if current.is_empty() => same("a first save", written, next),
             (Doc::Config, seen) => {
+                let seen = seen.filter(|s| !s.text.is_empty());
                 let seen = seen.map_or_else(|| Ok(Map::new()), |s| text::keys(&s.text))?;
                 let merged = keys(&seen, &text::keys(written)?, &text::keys(current)?);
                 let there = text::keys(next)?;

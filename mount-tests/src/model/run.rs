@@ -1,8 +1,9 @@
 //! The model at work: what each system call must answer, and what everybody must read after it.
 
+use super::base::{Choice, Observations, Process};
 use super::ops::Doc;
-use super::oracle::{RowChange, Seen};
-use super::real::{Answer, Real};
+use super::oracle::RowChange;
+use super::real::{Answer, Real, Stat};
 use super::state::{Actor, Handle, Refused, Versions};
 
 /// What is wrong, or nothing.
@@ -62,8 +63,8 @@ pub struct Effect {
 }
 
 pub enum What {
-    /// A save of a whole text by somebody who may have seen one of these.
-    Save(Vec<Option<Seen>>, String),
+    /// A save of a whole text that may have started from one of these.
+    Save(Vec<Choice>, String),
     /// Appends in any order.
     Appends(Vec<String>),
     /// A changed row.
@@ -80,7 +81,7 @@ pub enum Plan {
     /// It was refused before and has to fail again.
     Sticky,
     Refuse(Vec<u8>),
-    Save(Vec<Option<Seen>>, String),
+    Save(Vec<Choice>, String),
     Append(String),
 }
 
@@ -88,6 +89,7 @@ pub enum Plan {
 pub struct Run<R> {
     pub(super) real: R,
     pub(super) docs: [Versions; 2],
+    pub(super) books: [Observations; 2],
     pub(super) actors: Vec<Actor>,
     pub(super) refused: Vec<Refused>,
     pub(super) unsaved: Vec<(Doc, Vec<u8>)>,
@@ -117,18 +119,50 @@ impl<R: Real> Run<R> {
     /// Begins with a store as it is made.
     pub fn new(mut real: R, actors: usize) -> Run<R> {
         let mut docs = [Versions::default(), Versions::default()];
+        let mut books = Doc::ALL.map(Observations::new);
         for doc in Doc::ALL {
             let text = real.observe(doc).map(|(text, _)| text).unwrap_or_default();
-            docs[of(doc)].texts.push(String::from_utf8(text).expect("UTF-8"));
+            let text = String::from_utf8(text).expect("UTF-8");
+            books[of(doc)].observed(0, &text);
+            docs[of(doc)].texts.push(text);
         }
         Run {
             real,
             docs,
+            books,
             actors: (0..actors).map(|_| Actor::default()).collect(),
             refused: Vec::new(),
             unsaved: Vec::new(),
             count: Count::default(),
             ids: 0,
+        }
+    }
+
+    /// An actor as it is now.
+    pub(super) fn process(&self, who: usize) -> Process {
+        (who, self.actors[who].generation)
+    }
+
+    pub(super) fn book(&mut self, doc: Doc) -> &mut Observations {
+        &mut self.books[of(doc)]
+    }
+
+    /// What a stranger finds there.
+    pub(super) fn observe(&mut self, doc: Doc) -> Option<(Vec<u8>, Stat)> {
+        let found = self.real.observe(doc);
+        let text = found.as_ref().map(|(text, _)| String::from_utf8_lossy(text).into_owned());
+        let docs = &self.docs[of(doc)];
+        let text = text.unwrap_or_default();
+        let version = docs.last() + usize::from(text != docs.current());
+        self.books[of(doc)].observed(version, &text);
+        found
+    }
+
+    /// A save that may have started from one of these was committed.
+    pub(super) fn starts_from(&mut self, doc: Doc, choices: &[Choice]) {
+        match choices {
+            [one] => self.book(doc).use_up(one.uses),
+            _ => self.book(doc).doubt(),
         }
     }
 
@@ -143,8 +177,8 @@ impl<R: Real> Run<R> {
             // It has made the file, and nobody else knows of it.
             return None;
         }
-        match self.actors[who].removed[of(doc)] {
-            Some(since) => match self.real.now() - since {
+        match &self.actors[who].removed[of(doc)] {
+            Some((since, _)) => match self.real.now() - since {
                 0..4000 => Some(false),
                 4000..7000 => None,
                 _ => Some(!self.docs[of(doc)].current().is_empty()),

@@ -39,47 +39,6 @@ impl Versions {
     }
 }
 
-/// What one process has seen of one document.
-#[derive(Debug, Clone, Default)]
-pub struct Looks {
-    /// Everything, in order.
-    all: Vec<Seen>,
-    /// The daemon was killed: it may have forgotten any of the latest looks.
-    doubtful: bool,
-}
-
-impl Looks {
-    /// One more.
-    pub fn note(&mut self, seen: Seen) {
-        self.doubtful = false;
-        self.all.push(seen);
-    }
-
-    /// The daemon was killed.
-    pub fn doubt(&mut self) {
-        self.doubtful = !self.all.is_empty();
-    }
-
-    /// The newest version read or saved; of one version what was seen last.
-    pub fn newest(&self) -> Option<&Seen> {
-        self.all.iter().max_by_key(|s| s.version)
-    }
-
-    /// An append: whatever was seen before, with its own lines.
-    pub fn append(&mut self, version: usize, with: impl Fn(Option<&Seen>) -> Seen) {
-        let possible = self.possible();
-        self.all.extend(possible.iter().map(|s| Seen { version, ..with(s.as_ref()) }));
-    }
-
-    /// What may count as the newest.
-    pub fn possible(&self) -> Vec<Option<Seen>> {
-        match self.doubtful {
-            true => self.all.iter().cloned().map(Some).chain([None]).collect(),
-            false => vec![self.newest().cloned()],
-        }
-    }
-}
-
 /// An open file.
 #[derive(Debug)]
 pub struct Handle {
@@ -91,6 +50,8 @@ pub struct Handle {
     pub flags: i32,
     /// The name was not there for the opener.
     pub created: bool,
+    /// What was there when the opener removed the name, which it has made anew by this open.
+    pub removed: Option<Seen>,
     /// The version current then.
     pub opened: usize,
     /// Where the next read begins.
@@ -103,14 +64,16 @@ pub struct Handle {
     pub moves: bool,
     /// The version whose size the opener has asked for since the open.
     pub told: Option<usize>,
+    /// The version that was last noted as read through it.
+    pub met: Option<usize>,
     /// What was last read or saved through it (section 4, rule 1).
     pub base: Option<Seen>,
     /// The text that was written over the document.
     pub buffer: Option<Vec<u8>>,
     /// The version that the buffer began as.
     pub start: Option<usize>,
-    /// A few bytes of it were overwritten in place.
-    pub patched: bool,
+    /// So many bytes of it from the beginning on were written anew.
+    pub anew: usize,
     /// The text has begun empty, and each write came at its end.
     pub in_order: bool,
     /// Nothing that follows could mend it: so many bytes had been written without an error.
@@ -177,7 +140,6 @@ impl Handle {
         self.refused = false;
         self.fragment.clear();
         self.start = None;
-        self.patched = false;
         self.moves = true;
         if base.is_some() {
             self.base = base;
@@ -192,8 +154,8 @@ pub struct Draft {
     pub doc: Doc,
     /// What is in it.
     pub text: String,
-    /// What its writer may have seen when it wrote it.
-    pub seen: Vec<Option<Seen>>,
+    /// What had been observed when it was written.
+    pub until: u64,
     /// The process that wrote it.
     pub generation: usize,
 }
@@ -205,12 +167,8 @@ pub struct Actor {
     pub generation: usize,
     /// The text that it would edit, per document.
     pub memory: [Option<String>; 2],
-    /// Per document.
-    pub looks: [Looks; 2],
-    /// What of it outlives a crash.
-    pub kept: [Looks; 2],
-    /// When it has removed the name, which is free for it for a while.
-    pub removed: [Option<u64>; 2],
+    /// When it has removed the name, which is free for it for a while, and what was there.
+    pub removed: [Option<(u64, Seen)>; 2],
     /// The last one is for operations that open and close a file.
     pub handles: [Option<Handle>; SLOTS + 1],
     /// Its file.

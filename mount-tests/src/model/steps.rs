@@ -1,5 +1,6 @@
 //! What each operation of a sequence does.
 
+use super::base::{Choice, Question};
 use super::edit;
 use super::ops::{Doc, Edit, Edits, Mode, Op, SLOTS, Way, Wrong};
 use super::oracle::{RowChange, Seen};
@@ -168,15 +169,15 @@ impl<R: Real> Run<R> {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         all.iter().for_each(|(who, ..)| self.forgive(*who, doc));
+        for (who, slot, lines) in &all {
+            let base = self.handle(*who, *slot).and_then(|h| h.base.clone());
+            self.has_appended(self.process(*who), doc, base.as_ref(), lines);
+        }
         let lines = all.iter().map(|(.., lines)| lines.clone()).collect();
         self.check(Some(Effect { doc, what: What::Appends(lines), may: false, ino: None }))?;
         self.docs[of(doc)].unseen += all.len() - 1;
-        let several = all.len() > 1;
-        for (who, slot, lines) in all {
-            let base = self.handle(who, slot).and_then(|h| h.base.clone());
-            // Which of several came last only their order tells; nobody has seen the others'.
-            let before = if several { "" } else { &before };
-            let seen = self.has_appended(who, doc, base, before, &lines);
+        for (who, slot, _) in all {
+            let seen = self.books[of(doc)].newest_of(self.process(who)).cloned();
             if let Some(h) = self.handle(who, slot) {
                 h.clean(seen);
             }
@@ -213,7 +214,6 @@ impl<R: Real> Run<R> {
         let start = starts[at % starts.len()];
         let Some(blank) = text[start..].find(' ') else { return Ok(()) };
         let word = &text::mission(number)[text::mission(number).len() - 6..];
-        h.patched = true;
         self.write(who, slot, (start + blank + 1) as u64, word.as_bytes())
     }
 
@@ -241,6 +241,7 @@ impl<R: Real> Run<R> {
 
     fn stat(&mut self, who: usize, doc: Doc) -> Verdict {
         let Some(shown) = self.shown(who, doc) else { return Ok(()) };
+        self.looks_for(who, doc);
         let answer = self.real.stat(who, doc.name());
         expect("stat", &answer, if shown { 0 } else { libc::ENOENT })?;
         let Ok(stat) = answer else { return Ok(()) };
@@ -304,7 +305,7 @@ impl<R: Real> Run<R> {
             Way::Backup if shown => {
                 let answer = self.real.rename(who, doc.name(), &backup);
                 expect("rename away", &answer, 0)?;
-                self.actors[who].removed[of(doc)] = Some(self.real.now());
+                self.removes(who, doc);
                 self.check(None)?;
                 CREATE
             }
@@ -361,7 +362,7 @@ impl<R: Real> Run<R> {
     }
 
     fn draft(&mut self, who: usize, doc: Doc, text: &str) -> Verdict {
-        let seen = self.actors[who].looks[of(doc)].possible();
+        let until = self.books[of(doc)].now();
         let write = |real: &mut R| -> Answer<()> {
             real.open(who, OWN, &format!("draft{who}"), CREATE | libc::O_TRUNC)?;
             real.write(who, OWN, 0, text.as_bytes())?;
@@ -371,7 +372,7 @@ impl<R: Real> Run<R> {
         expect("writing a plain file", &write(&mut self.real), 0)?;
         let actor = &mut self.actors[who];
         actor.draft =
-            Some(Draft { doc, text: text.to_owned(), seen, generation: actor.generation });
+            Some(Draft { doc, text: text.to_owned(), until, generation: actor.generation });
         self.check(None).map(drop)
     }
 
@@ -379,7 +380,7 @@ impl<R: Real> Run<R> {
     fn publish(&mut self, who: usize, by: usize) -> Verdict<bool> {
         let Some(draft) = self.actors[who].draft.clone() else { return Ok(false) };
         let (doc, from) = (draft.doc, format!("draft{who}"));
-        let Some(_) = self.shown(by, doc) else { return Ok(false) };
+        let Some(shown) = self.shown(by, doc) else { return Ok(false) };
         let ino = self.real.stat(by, &from).map_err(|e| format!("stat of {from}: errno {e}"))?.ino;
         let equal = draft.text == self.docs[of(doc)].current();
         let good = match doc {
@@ -394,32 +395,56 @@ impl<R: Real> Run<R> {
             return self.check(None);
         }
         expect("rename onto the name", &answer, 0)?;
+        let removed = self.actors[by].removed[of(doc)].take();
+        let removed = removed.filter(|_| !shown).map(|(_, seen)| seen);
+        let (writer, renamer) = ((who, draft.generation), self.process(by));
+        let what = if equal {
+            What::Nothing
+        } else {
+            let choices = self.bases_of_draft(who, by, &draft, removed);
+            self.starts_from(doc, &choices);
+            What::Save(choices, draft.text.clone())
+        };
         self.actors[who].draft = None;
-        self.actors[by].removed[of(doc)] = None;
-        // Whoever wrote the file counts; the renamer, if that one had seen nothing.
-        let renamer = self.actors[by].looks[of(doc)].possible();
-        let seen: Vec<Option<Seen>> = draft
-            .seen
-            .into_iter()
-            .flat_map(|seen| match seen {
-                Some(seen) => vec![Some(seen)],
-                None => renamer.clone(),
-            })
-            .collect();
-        let what = if equal { What::Nothing } else { What::Save(seen, draft.text.clone()) };
-        let effect = Effect { doc, what, may: false, ino: Some(ino) };
-        let generation = draft.generation;
-        let changed = self.published(who, generation, effect)?;
-        for actor in [who, by] {
-            if actor == by || self.actors[actor].generation == generation {
-                let memory = self.actors[actor].memory[of(doc)].clone();
-                self.believes(actor, doc, draft.text.clone());
-                if actor != who {
-                    self.actors[actor].memory[of(doc)] = memory;
-                }
-            }
+        self.believes(writer, doc, &draft.text);
+        if renamer != writer {
+            self.believes(renamer, doc, &draft.text);
         }
-        Ok(changed)
+        if self.process(who) == writer {
+            self.actors[who].memory[of(doc)] = Some(draft.text.clone());
+        }
+        let effect = Effect { doc, what, may: false, ino: Some(ino) };
+        self.published(who, draft.generation, effect)
+    }
+
+    /// What a file may have started from that is renamed onto a document: what its writer had met
+    /// when it wrote it, else what the renamer has met.
+    fn bases_of_draft(
+        &self,
+        who: usize,
+        by: usize,
+        draft: &Draft,
+        removed: Option<Seen>,
+    ) -> Vec<Choice> {
+        let book = &self.books[of(draft.doc)];
+        let writer = Question {
+            by: (who, draft.generation),
+            written: &draft.text,
+            until: draft.until,
+            removed: None,
+            beside: Vec::new(),
+            own_only: true,
+        };
+        let mut renamer = Question { removed, ..self.question(by, &draft.text) };
+        if by == who {
+            renamer.beside.clear();
+        }
+        let by_renamer = book.choices(&renamer);
+        let by_writer = book.choices(&writer).into_iter().flat_map(|choice| match choice.seen {
+            Some(_) => vec![choice],
+            None => by_renamer.clone(),
+        });
+        by_writer.collect()
     }
 
     fn unlink(&mut self, who: usize, doc: Doc) -> Verdict {
@@ -427,9 +452,15 @@ impl<R: Real> Run<R> {
         let answer = self.real.unlink(who, doc.name());
         expect("unlink", &answer, if shown { 0 } else { libc::ENOENT })?;
         if shown {
-            self.actors[who].removed[of(doc)] = Some(self.real.now());
+            self.removes(who, doc);
         }
         self.check(None).map(drop)
+    }
+
+    fn removes(&mut self, who: usize, doc: Doc) {
+        let docs = &self.docs[of(doc)];
+        let there = Seen::of(docs.last(), docs.current().to_owned());
+        self.actors[who].removed[of(doc)] = Some((self.real.now(), there));
     }
 
     fn sql(&mut self, change: Edit) -> Verdict {

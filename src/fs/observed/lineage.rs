@@ -18,6 +18,9 @@ const VERSIONS_MOST: usize = 1024;
 const OBSERVATIONS_MOST: usize = 8192;
 /// Observations of one version by dead processes with the same ancestors: each carries one save.
 const SIBLINGS_KEPT: usize = 16;
+/// Reads of one version by one process within this time of another observation of it by the same
+/// process count once with it, in nanoseconds.
+const ONCE: i64 = 1_000_000_000;
 /// Observations of one process that go to the store at once: of one that saves all the time only
 /// the latest matter.
 const STORED_AT_ONCE: usize = 4;
@@ -83,9 +86,7 @@ pub(super) struct Lineage {
     serial: u64,
     /// The newest observation by each process or a descendant of it.
     latest: HashMap<ProcId, u64>,
-    /// The first version on record was asked for.
-    has_first: bool,
-    /// It, if there is any.
+    /// The first version on record, once there is one and it was asked for.
     first: Option<u64>,
     /// The version up to which it is known what came with each, and what went with any.
     counted: Option<Arc<Version>>,
@@ -137,6 +138,16 @@ impl Lineage {
         now: Stamp,
     ) {
         let serial = self.serial_of(view, version);
+        // A tool that reads more than once before it saves, or reads back what it has saved.
+        if kind == Kind::Read
+            && who.process.is_some()
+            && let Some(last) = self.observations.iter().rev().find(|o| o.who == *who)
+            && (last.version, last.used) == (serial, false)
+            && last.kind != Kind::Absent
+            && !now.due(last.when, ONCE)
+        {
+            return;
+        }
         self.observations.push(Observation {
             at,
             when: now,
@@ -157,9 +168,15 @@ impl Lineage {
         let size = version.view(view).map(|c| c.len());
         let found = self.versions.iter_mut().rev().find(|known| known.is(version, view, size));
         if let Some(known) = found {
-            // The newer revision knows more of the identities of what is in it.
-            if known.rev.is_none_or(|rev| rev < version.rev) && !version.belief {
-                (known.version, known.rev) = (Some(version.clone()), Some(version.rev));
+            // The newer one knows more of the identities of what is in it, also if it is a text that its
+            // writer alone has. One that was only on record has to be at hand when this meeting is put
+            // there too.
+            let age = |v: &Version| (v.rev, !v.belief);
+            if known.version.as_ref().is_none_or(|v| age(v) < age(version)) {
+                (known.version, known.size) = (Some(version.clone()), size);
+            }
+            if !version.belief && known.rev.is_none_or(|rev| rev < version.rev) {
+                known.rev = Some(version.rev);
             }
             return known.serial;
         }
@@ -295,21 +312,23 @@ impl Lineage {
 
     /// The first version on record, as if it had been met before all others.
     pub fn with_first(&mut self, view: View, versions: &dyn Versions) -> Option<u64> {
-        if !self.has_first {
-            self.has_first = true;
-            if let Some(first) = versions.first(view.doc())
-                && self.counted.is_none()
-            {
-                let size = first.view(view).map(|c| c.len());
-                match self.versions.iter().position(|k| k.is(&first, view, size)) {
-                    Some(at) => self.versions[..=at].rotate_right(1),
-                    None => {
-                        self.serial += 1;
-                        self.versions.insert(0, Known::new(self.serial, first, view));
-                    }
+        // There is none before the first save of a file that is not there.
+        if self.first.is_none()
+            && let Some(first) = versions.first(view.doc())
+        {
+            let size = first.view(view).map(|c| c.len());
+            match self.versions.iter().position(|k| k.is(&first, view, size)) {
+                Some(at) => self.versions[..=at].rotate_right(1),
+                None => {
+                    self.serial += 1;
+                    self.versions.insert(0, Known::new(self.serial, first, view));
                 }
-                self.first = self.versions.first().map(|k| k.serial);
             }
+            self.first = self.versions.first().map(|k| k.serial);
+            // What came with the others is counted from it.
+            self.counted = None;
+            self.removed.clear();
+            self.versions.iter_mut().for_each(|k| k.came = None);
         }
         self.first
     }

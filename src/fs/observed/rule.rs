@@ -289,7 +289,7 @@ impl Search<'_> {
         let all = distinct(candidates);
         let mut left = all.clone();
         if left.len() > 1 {
-            left.truncate(left.len() - self.floor(&left));
+            left.truncate(left.len() - self.floor(&left, candidates));
         }
         let chosen = match left[..] {
             [only] => only,
@@ -324,16 +324,34 @@ impl Search<'_> {
         Some(Candidate::new(version.rev, version.belief, distance, kept))
     }
 
-    /// How many of the oldest candidates are out, because the text has most of what came with a later
-    /// one: its writer knows that one.
-    fn floor(&mut self, newest_first: &[u64]) -> usize {
+    /// How many of the oldest candidates are out, because the text has at least half of what came with a
+    /// later one, or with a later one that the writer or its kin have used up: it knows that one.
+    fn floor(&mut self, newest_first: &[u64], candidates: &[Observation]) -> usize {
+        let last_met = |serial: u64| candidates.iter().rfind(|o| o.version == serial);
+        let met: Vec<u64> =
+            newest_first.iter().rev().filter_map(|s| Some(last_met(*s)?.at)).collect();
+        let oldest = met.first().copied().unwrap_or_default();
+        let (who, until) = (self.question.who, self.question.until);
+        let kin = |o: &&Observation| who.chain().any(|id| o.who.descends_from(id));
+        let mut later: Vec<(u64, usize)> = Vec::new();
+        let used_up = |o: &&Observation| o.used && (oldest..=until).contains(&o.at) && kin(o);
+        for o in self.lineage.observations().iter().rev().filter(used_up) {
+            let known = newest_first.contains(&o.version)
+                || later.iter().any(|(serial, _)| *serial == o.version);
+            if !known && later.len() < CANDIDATES {
+                let place = met.iter().filter(|at| **at < o.at).count();
+                later.push((o.version, place.min(newest_first.len() - 1)));
+            }
+        }
+        let all = newest_first.iter().rev().copied().zip(0..).chain(later);
+        let all: Vec<(u64, usize)> = all.collect();
         let (view, syntax) = (self.question.view, self.question.written.syntax());
         self.lineage.with_first(view, self.versions);
         let came = self.lineage.came(view, syntax, self.versions);
         let mut floor = 0;
-        for (at, serial) in newest_first.iter().rev().enumerate() {
-            let Some((_, came)) = came.iter().find(|(s, _)| s == serial) else { continue };
-            let Some(found) = self.comparison(*serial) else { continue };
+        for (serial, at) in all {
+            let Some((_, came)) = came.iter().find(|(s, _)| *s == serial) else { continue };
+            let Some(found) = self.comparison(serial) else { continue };
             let (has, of) = match came {
                 Came::All => {
                     let gone = found.missing.iter().filter(|e| !e.extended).count();
@@ -341,7 +359,7 @@ impl Search<'_> {
                 }
                 Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
             };
-            if has * 2 > of {
+            if has > 0 && has * 2 >= of {
                 floor = floor.max(at);
             }
         }

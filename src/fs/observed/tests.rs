@@ -430,7 +430,7 @@ impl Model {
         let mut empty = all.clone();
         empty.retain(|n| self.met[*n].chain[0] != me && self.met[*n].version.is_empty());
         if all.len() > empty.len() {
-            return Some(self.pick(me, &all, w));
+            return Some(self.pick(chain, &all, w));
         }
         let mut far = self.met.clone();
         far.insert(
@@ -449,13 +449,14 @@ impl Model {
         });
         let same = all.iter().any(|n| world.met[*n].version == *w);
         match (!all.is_empty() && !same, empty.is_empty()) {
-            (true, _) => Some(world.pick(me, &all, w)),
+            (true, _) => Some(world.pick(chain, &all, w)),
             (false, true) => None,
-            (false, false) => Some(self.pick(me, &empty, w)),
+            (false, false) => Some(self.pick(chain, &empty, w)),
         }
     }
 
-    fn pick(&self, me: u32, all: &[usize], w: &Set) -> Set {
+    fn pick(&self, chain: &[u32], all: &[usize], w: &Set) -> Set {
+        let me = chain[0];
         let mut newest_first: Vec<&Set> = Vec::new();
         for n in all.iter().rev() {
             if !newest_first.contains(&&self.met[*n].version) {
@@ -472,8 +473,21 @@ impl Model {
             order.push(v);
             let new: Vec<_> = v.difference(&known).collect();
             let has = |e: &&&(u32, u32)| w.contains(**e);
-            if let Some(at) = newest_first.iter().rev().position(|c| *c == v)
-                && new.iter().filter(has).count() * 2 > new.len()
+            // One that the writer or its kin have used up counts by when they have met it last.
+            let last = |v: &Set, which: &dyn Fn(&usize) -> bool| -> Option<usize> {
+                (0..self.met.len()).rev().filter(which).find(|n| self.met[*n].version == *v)
+            };
+            let candidate = |v: &Set| last(v, &|n| all.contains(n));
+            let kin = |m: &Met| chain.iter().any(|p| m.chain.contains(p));
+            let used = last(v, &|n| self.met[*n].used && kin(&self.met[*n]));
+            let place = newest_first.iter().rev().position(|c| *c == v).or_else(|| {
+                let before = newest_first.iter().filter(|c| candidate(c) < used).count();
+                used.map(|_| before.min(newest_first.len() - 1))
+            });
+            let having = new.iter().filter(has).count();
+            if let Some(at) = place
+                && having > 0
+                && having * 2 >= new.len()
             {
                 floor = floor.max(at);
             }

@@ -269,3 +269,184 @@ fn equal_lines_are_told_apart_by_their_columns_after_a_restart() {
         Remount,
     ]);
 }
+
+#[test]
+fn a_file_that_is_renamed_onto_the_name_is_no_backup() {
+    again(&[
+        Look { who: 2, doc: Doc::Missions },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 8, section: 3, at: 2 }]),
+        },
+        Look { who: 2, doc: Doc::Missions },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Alter { number: 21, at: 5 }]),
+        },
+        Save { who: 2, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+    ]);
+}
+
+#[test]
+fn whoever_has_saved_from_a_version_has_not_started_from_an_older_one() {
+    let alter = |number, at| edits([Alter { number, at }]);
+    again(&[
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 9, section: 2, at: 3 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Add { number: 10, section: 0, at: 1 }]),
+        },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: alter(11, 6) },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: alter(12, 2) },
+        Append {
+            who: 1,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 13, section: 2, at: 3 }]),
+        },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: edits([]) },
+    ]);
+}
+
+#[test]
+fn what_is_read_after_a_restart_outlives_the_next_one_too() {
+    again(&[
+        Sql { edit: Add { number: 14, section: 3, at: 4 } },
+        Term,
+        Look { who: 1, doc: Doc::Missions },
+        Term,
+        Save { who: 1, doc: Doc::Missions, way: Way::Rename, edits: edits([Drop { at: 2 }]) },
+    ]);
+}
+
+#[test]
+fn a_save_is_met_once_by_its_writer() {
+    again(&[
+        Save { who: 2, doc: Doc::Config, way: Way::Keep, edits: edits([]) },
+        Command { number: 3, at: 6 },
+        Look { who: 0, doc: Doc::Config },
+        Save {
+            who: 2,
+            doc: Doc::Config,
+            way: Way::Backup,
+            edits: edits([Add { number: 4, section: 3, at: 0 }]),
+        },
+        Save { who: 0, doc: Doc::Config, way: Way::Truncate, edits: edits([]) },
+        Append { who: 0, doc: Doc::Config, edits: edits([Add { number: 9, section: 1, at: 7 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Config,
+            way: Way::Backup,
+            edits: edits([Add { number: 11, section: 0, at: 2 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_rename_of_the_current_text_is_met_once_by_its_writer() {
+    again(&[
+        Sql { edit: Add { number: 1, section: 0, at: 1 } },
+        Look { who: 2, doc: Doc::Missions },
+        Crash,
+        Save { who: 2, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+        Append {
+            who: 2,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 11, section: 0, at: 6 }]),
+        },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Add { number: 13, section: 0, at: 4 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_text_that_was_there_before_is_what_its_last_writer_meant() {
+    again(&[
+        Sql { edit: Add { number: 3, section: 3, at: 4 } },
+        Look { who: 0, doc: Doc::Missions },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([Add { number: 6, section: 2, at: 1 }]),
+        },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Move { at: 5, section: 0, to: 2 },
+                Move { at: 5, section: 0, to: 3 },
+                Alter { number: 8, at: 7 },
+            ]),
+        },
+        Sql { edit: Move { at: 4, section: 1, to: 5 } },
+        Look { who: 0, doc: Doc::Missions },
+        Save { who: 2, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Move { at: 4, section: 0, to: 4 }]),
+        },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([
+                Note { number: 19, at: 5 },
+                Add { number: 20, section: 2, at: 7 },
+                Drop { at: 7 },
+            ]),
+        },
+    ]);
+}
+
+#[test]
+fn lines_without_a_header_are_pending_when_versions_are_compared() {
+    again(&[
+        Append { who: 1, doc: Doc::Missions, edits: edits([Add { number: 1, section: 0, at: 1 }]) },
+        Sql { edit: Add { number: 2, section: 0, at: 3 } },
+        Sql { edit: Move { at: 5, section: 1, to: 3 } },
+        Look { who: 1, doc: Doc::Missions },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Alter { number: 3, at: 4 }]) },
+        Save { who: 1, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+    ]);
+}
+
+#[test]
+fn a_file_that_was_renamed_onto_the_name_is_no_backup_later() {
+    again(&[
+        Open { who: 0, slot: 1, doc: Doc::Missions, mode: Mode::Truncate },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([Add { number: 9, section: 2, at: 4 }]),
+        },
+        Look { who: 0, doc: Doc::Missions },
+        Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+        Write { who: 0, slot: 1, edits: edits([Add { number: 14, section: 2, at: 1 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Alter { number: 16, at: 7 }]),
+        },
+        Remount,
+    ]);
+}

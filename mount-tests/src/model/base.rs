@@ -1,0 +1,536 @@
+//! Which version a save is compared with, written down from the words of section 4 of the
+//! semantics: who has met which version, and which of them a text started from.
+//!
+//! The actors are processes without a common ancestor, so that of the rules those are left that ask
+//! the handle, the process itself, an unlink of its own, and strangers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::ops::Doc;
+use super::oracle::Seen;
+use super::text;
+
+/// Versions that are candidates at most.
+const CANDIDATES: usize = 16;
+/// Observations of one process that are put on record at once at most, the latest.
+const RECORDED: usize = 4;
+
+/// An actor and the number of its process.
+pub type Process = (usize, usize);
+/// The stranger that looks at everything after every call.
+pub const OBSERVER: Process = (usize::MAX, 0);
+
+/// How a version was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// It was read.
+    Read,
+    /// It was written.
+    Saved,
+    /// There was no file.
+    Absent,
+}
+
+/// A version and who met it.
+#[derive(Debug, Clone)]
+struct Observation {
+    at: u64,
+    by: Process,
+    how: How,
+    seen: Seen,
+    /// A save has started from it.
+    used: bool,
+    /// It is on record as it is.
+    recorded: bool,
+    /// The daemon may have forgotten it.
+    doubtful: bool,
+    /// The number of its version is not known yet; `true`: it is the version that comes.
+    pending: Option<bool>,
+}
+
+/// What a save starts from.
+#[derive(Debug, Clone, Default)]
+pub struct Choice {
+    /// `None`: the save is blind.
+    pub seen: Option<Seen>,
+    /// The observation that the save uses up.
+    pub uses: Option<u64>,
+}
+
+/// A save that looks for its base.
+pub struct Question<'q> {
+    /// Who has written.
+    pub by: Process,
+    /// The text.
+    pub written: &'q str,
+    /// Only what had been observed by then counts.
+    pub until: u64,
+    /// What was there when the writer removed the name, which it makes anew.
+    pub removed: Option<Seen>,
+    /// The texts of the files that the writer has written beside the document.
+    pub beside: Vec<String>,
+    /// Only what the writer itself has met counts.
+    pub own_only: bool,
+}
+
+/// All that is known of who has met which version of one document.
+#[derive(Debug, Clone)]
+pub struct Observations {
+    doc: Doc,
+    all: Vec<Observation>,
+    on_record: Vec<Observation>,
+    clock: u64,
+    first: Option<Seen>,
+}
+
+impl Observations {
+    /// Nobody has met anything.
+    pub fn new(doc: Doc) -> Observations {
+        Observations { doc, all: Vec::new(), on_record: Vec::new(), clock: 0, first: None }
+    }
+
+    /// Everything that is observed from now on is later.
+    pub fn now(&self) -> u64 {
+        self.clock
+    }
+
+    fn push(&mut self, by: Process, how: How, seen: Seen, pending: Option<bool>) {
+        self.clock += 1;
+        let (used, recorded, doubtful) = (false, false, false);
+        let at = self.clock;
+        self.all.push(Observation { at, by, how, seen, used, recorded, doubtful, pending });
+    }
+
+    /// The stranger has looked.
+    pub fn observed(&mut self, version: usize, text: &str) {
+        if text.is_empty() {
+            return self.absent(OBSERVER, version);
+        }
+        let seen = Seen::of(version, text.to_owned());
+        // The fresh text of a list is none that anybody has committed.
+        if version > 0 {
+            self.first.get_or_insert_with(|| seen.clone());
+        }
+        self.read(OBSERVER, seen);
+    }
+
+    /// A version was read.
+    pub fn read(&mut self, by: Process, seen: Seen) {
+        self.push(by, How::Read, seen, None);
+    }
+
+    /// There was no file.
+    pub fn absent(&mut self, by: Process, version: usize) {
+        self.push(by, How::Absent, Seen::of(version, String::new()), None);
+    }
+
+    /// `by` has saved this text; which version it has become is seen later ([`Self::settle`]).
+    /// `current`: the version is what it has written.
+    pub fn saved(&mut self, by: Process, seen: Seen, current: bool) {
+        self.push(by, How::Saved, seen, Some(current));
+    }
+
+    /// The saves have become this version.
+    pub fn settle(&mut self, version: usize, text: &str) {
+        let all = self.all.iter_mut().chain(&mut self.on_record);
+        for o in all.filter(|o| o.pending.is_some()) {
+            if o.pending.take() == Some(true) {
+                o.seen = Seen { since: version, ..Seen::of(version, text.to_owned()) };
+            }
+            let since = o.seen.since.min(version);
+            (o.seen.version, o.seen.since) = (version, since);
+        }
+    }
+
+    /// A save has started from it.
+    pub fn use_up(&mut self, at: Option<u64>) {
+        if let Some(o) = self.all.iter_mut().find(|o| Some(o.at) == at) {
+            (o.used, o.recorded) = (true, false);
+        }
+    }
+
+    /// What a process has met last.
+    pub fn newest_of(&self, by: Process) -> Option<&Seen> {
+        self.all.iter().rev().find(|o| o.by == by).map(|o| &o.seen)
+    }
+
+    /// The observation of a version that an append by the process makes one with its lines.
+    pub fn own(&self, by: Process, seen: &Seen) -> Option<u64> {
+        let own = |o: &&Observation| o.by == by && !o.used && o.seen.text == seen.text;
+        self.all.iter().rev().find(own).map(|o| o.at)
+    }
+
+    // --- the end of the daemon
+
+    /// What is known is put on record.
+    pub fn keep(&mut self) {
+        let mut count: BTreeMap<Process, usize> = BTreeMap::new();
+        for o in self.all.iter_mut().rev().filter(|o| !o.recorded) {
+            o.recorded = true;
+            let of = count.entry(o.by).or_default();
+            *of += 1;
+            if *of <= RECORDED {
+                self.on_record.retain(|known| known.at != o.at);
+                self.on_record.push(o.clone());
+            }
+        }
+        self.on_record.sort_by_key(|o| o.at);
+    }
+
+    /// What is on record is all that is left.
+    pub fn recall(&mut self) {
+        self.all = self.on_record.clone();
+    }
+
+    /// Anything may have been forgotten.
+    pub fn doubt(&mut self) {
+        self.all.iter_mut().for_each(|o| o.doubtful = true);
+    }
+
+    // --- the choice
+
+    /// What the save may start from: more than one only if it is not known what the daemon has
+    /// forgotten.
+    pub fn choices(&self, question: &Question<'_>) -> Vec<Choice> {
+        let first = self.choose(question);
+        if !self.all.iter().any(|o| o.doubtful && !o.used) {
+            return vec![first];
+        }
+        let mut sure = self.clone();
+        sure.all.retain(|o| !o.doubtful);
+        let mut all = vec![first, sure.choose(question)];
+        let mut texts = BTreeSet::new();
+        for o in self.all.iter().rev().filter(|o| o.doubtful && o.at <= question.until) {
+            if texts.insert(&o.seen.text) {
+                all.push(Choice { seen: Some(o.seen.clone()), uses: Some(o.at) });
+            }
+        }
+        if !sure.all.iter().any(|o| o.by == question.by && !o.used) {
+            all.push(Choice::default());
+        }
+        all
+    }
+
+    /// The newest observations of at most so many versions, oldest first.
+    fn live(
+        &self,
+        question: &Question<'_>,
+        which: impl Fn(&Observation) -> bool,
+    ) -> Vec<&Observation> {
+        let mut texts: Vec<&str> = Vec::new();
+        let mut found: Vec<&Observation> = Vec::new();
+        for o in self.all.iter().rev() {
+            // Who has removed the name knows that there is none.
+            let nothing = o.how == How::Absent && question.removed.is_some();
+            if o.used || o.at > question.until || nothing || !which(o) {
+                continue;
+            }
+            if !texts.contains(&&*o.seen.text) {
+                if texts.len() == CANDIDATES {
+                    continue;
+                }
+                texts.push(&o.seen.text);
+            }
+            found.push(o);
+        }
+        found.reverse();
+        let last = found.last().map(|o| o.at);
+        found.retain(|o| o.how != How::Absent || Some(o.at) == last);
+        found
+    }
+
+    fn choose(&self, question: &Question<'_>) -> Choice {
+        let written = entries(self.doc, question.written);
+        let mut own = self.live(question, |o| o.by == question.by);
+        // A read that was put into a file beside it as it was is none.
+        let last = own.iter().rfind(|o| o.how == How::Read).map(|o| o.seen.text.clone());
+        if let Some(text) = last.filter(|text| question.beside.contains(text))
+            && versions(&own).len() > 1
+        {
+            own.retain(|o| o.how != How::Read || o.seen.text != text);
+        }
+        if !own.is_empty() {
+            return self.pick(&own, question, &written);
+        }
+        if let Some(there) = &question.removed {
+            // To remove and to make anew is to replace: what somebody has met.
+            let met = self.all.iter().filter(|o| o.how != How::Absent);
+            let version = match met.clone().any(|o| o.seen.text == there.text) {
+                true => Some(there),
+                false => met.last().map(|o| &o.seen),
+            };
+            return Choice { seen: Some(version.unwrap_or(there).clone()), uses: None };
+        }
+        if question.own_only {
+            return Choice::default();
+        }
+        let mut far = self.live(question, |o| o.how != How::Absent);
+        let first = self.first.clone().map(|seen| Observation {
+            at: 0,
+            by: OBSERVER,
+            how: How::Saved,
+            seen,
+            used: false,
+            recorded: true,
+            doubtful: false,
+            pending: None,
+        });
+        if let Some(first) = &first
+            && !far.iter().any(|o| o.seen.text == first.seen.text)
+        {
+            far.insert(0, first);
+        }
+        far.retain(|o| {
+            let (v, w) = (entries(self.doc, &o.seen.text), &written);
+            let kept = compare(&v, w).kept;
+            kept > 0 && kept * 2 >= v.len() && kept * 2 >= w.len()
+        });
+        if far.is_empty() || far.iter().any(|o| o.seen.text == question.written) {
+            return Choice::default();
+        }
+        self.pick(&far, question, &written)
+    }
+
+    /// Which of several, oldest first.
+    fn pick(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> Choice {
+        let mut left = versions(from);
+        left.truncate(left.len() - self.floor(from, question, written));
+        let against = |text: &str| compare(&entries(self.doc, text), written);
+        let mut undo = None;
+        if left.len() > 1 && left.contains(&question.written) {
+            let met = from.iter().rfind(|o| o.seen.text == question.written).map_or(0, |o| o.at);
+            let saves = from.iter().filter(|o| o.how == How::Saved && o.at > met);
+            undo = Some(saves.map(|o| o.at).max());
+        }
+        let nearest = |texts: &[&str]| -> String {
+            let best = texts.iter().map(|text| against(text).distance).min();
+            let near = texts.iter().rfind(|text| Some(against(text).distance) == best);
+            near.map_or_else(String::new, |text| (*text).to_owned())
+        };
+        let chosen = match undo {
+            _ if left.len() == 1 => left[0].to_owned(),
+            // Something that came since was taken out.
+            Some(None) => left[0].to_owned(),
+            Some(Some(last)) => {
+                let since: Vec<&Observation> =
+                    from.iter().filter(|o| o.at >= last).copied().collect();
+                nearest(&versions(&since))
+            }
+            None if left.iter().all(|text| against(text).kept == 0) => left[0].to_owned(),
+            None => nearest(&left),
+        };
+        let seen = from.iter().rfind(|o| o.seen.text == chosen).map(|o| o.seen.clone());
+        Choice { seen, uses: self.nearest_of(question.by, &chosen, question.until) }
+    }
+
+    /// The observation of a version that a save by this process uses up.
+    pub fn nearest_of(&self, by: Process, text: &str, until: u64) -> Option<u64> {
+        let open = |o: &&Observation| !o.used && o.at <= until && o.seen.text == text;
+        let own = self.all.iter().rev().filter(open).find(|o| o.by == by);
+        own.or_else(|| self.all.iter().rev().find(open)).map(|o| o.at)
+    }
+
+    /// How many of the oldest are out: the text has most of what came with a later one, or with one
+    /// that an earlier save of the writer has used up.
+    fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
+        let candidates = versions(from);
+        let met = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
+        let used = |text: &str| {
+            let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
+            self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
+        };
+        let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();
+        // How often an entry was there at most, and in which words.
+        let mut known: BTreeMap<String, (usize, Entry)> = BTreeMap::new();
+        let mut done: BTreeSet<&str> = BTreeSet::new();
+        let mut floor = 0;
+        let first = self.first.iter().map(|seen| &*seen.text);
+        for text in first.chain(self.all.iter().map(|o| &*o.seen.text)) {
+            if !done.insert(text) {
+                continue;
+            }
+            let all = entries(self.doc, text);
+            let most = |e: &Entry| known.get(&e.key).map_or(0, |(most, _)| *most);
+            let is_new = |at: &usize| count(&all[..*at], &all[*at].key) >= most(&all[*at]);
+            let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
+            // One that is itself an older one in other words is there only as it is.
+            let has = |e: &&&Entry| {
+                let older = || known.values().any(|(_, k)| again(k, e));
+                count(written, &e.key) >= count(&all, &e.key)
+                    || written.iter().any(|w| again(w, e)) && !older()
+            };
+            let place = met(text).or_else(|| used(text)).map(|at| {
+                let earlier = candidates.iter().filter(|c| met(c) < Some(at)).count();
+                earlier.min(candidates.len() - 1)
+            });
+            if let Some(place) = place
+                && new.iter().filter(has).count() * 2 > new.len()
+            {
+                floor = floor.max(place);
+            }
+            for e in &all {
+                let here = count(&all, &e.key);
+                let (most, _) = known.entry(e.key.clone()).or_insert_with(|| (0, e.clone()));
+                *most = here.max(*most);
+            }
+        }
+        floor
+    }
+
+    /// The nearer of two versions to a text; of equally near ones the later one.
+    pub fn nearer<'s>(&self, a: &'s Seen, b: &'s Seen, written: &str) -> &'s Seen {
+        let written = entries(self.doc, written);
+        let distance = |seen: &Seen| compare(&entries(self.doc, &seen.text), &written).distance;
+        let (of_a, of_b) = (distance(a), distance(b));
+        if of_a < of_b || of_a == of_b && a.version > b.version { a } else { b }
+    }
+}
+
+/// The texts of some observations, that which was met last first.
+fn versions<'o>(from: &[&'o Observation]) -> Vec<&'o str> {
+    let mut texts: Vec<&str> = Vec::new();
+    for o in from.iter().rev() {
+        if !texts.contains(&&*o.seen.text) {
+            texts.push(&o.seen.text);
+        }
+    }
+    texts
+}
+
+// --- entries
+
+/// A mission, or a key path with its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Entry {
+    /// The same for the same entry wherever it is.
+    key: String,
+    /// The section of a mission.
+    place: usize,
+    /// The key path.
+    path: Option<String>,
+    /// What may be reworded.
+    text: String,
+}
+
+fn entries(doc: Doc, written: &str) -> Vec<Entry> {
+    match doc {
+        Doc::Missions => {
+            let items = text::parse(written).unwrap_or_default().items;
+            let entry = |i: text::Item| {
+                let (key, place, path) = (i.text.clone(), i.section, None);
+                Entry { key, place, path, text: i.text }
+            };
+            items.into_iter().map(entry).collect()
+        }
+        Doc::Config => {
+            let mut all = Vec::new();
+            for (key, value) in text::keys(written).unwrap_or_default() {
+                values(&key, &value, &mut all);
+            }
+            all
+        }
+    }
+}
+
+fn values(path: &str, value: &Value, all: &mut Vec<Entry>) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            map.iter().for_each(|(key, value)| values(&format!("{path}\0{key}"), value, all));
+        }
+        value => {
+            let text = value.to_string();
+            let (key, path) = (format!("{path}\0\0{text}"), Some(path.to_owned()));
+            all.push(Entry { key, place: 0, path, text });
+        }
+    }
+}
+
+/// Whether two entries that are not the same are one in other words, or two values of one key.
+fn again(a: &Entry, b: &Entry) -> bool {
+    match (&a.path, &b.path) {
+        _ if a.key == b.key => false,
+        (None, None) => similar(&a.text, &b.text) >= REWORDED,
+        (a, b) => a == b,
+    }
+}
+
+/// How alike two texts are that count as one and its rewording.
+const REWORDED: f64 = 0.6;
+
+/// The share of two texts that is in runs which both have, as `difflib` of Python finds them.
+fn similar(a: &str, b: &str) -> f64 {
+    fn matching(a: &[char], b: &[char]) -> usize {
+        let mut best = (0, 0, 0);
+        for i in 0..a.len() {
+            for j in 0..b.len() {
+                let run = a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count();
+                if run > best.0 {
+                    best = (run, i, j);
+                }
+            }
+        }
+        let (run, i, j) = best;
+        match run {
+            0 => 0,
+            run => run + matching(&a[..i], &b[..j]) + matching(&a[i + run..], &b[j + run..]),
+        }
+    }
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    match a.len() + b.len() {
+        0 => 1.0,
+        all => 2.0 * matching(&a, &b) as f64 / all as f64,
+    }
+}
+
+struct Compared {
+    distance: usize,
+    kept: usize,
+}
+
+/// How far a text is from a version, and how much of the version it has.
+fn compare(version: &[Entry], written: &[Entry]) -> Compared {
+    let mut rest: Vec<&Entry> = written.iter().collect();
+    let (mut distance, mut kept) = (0, 0);
+    // The same, first where it was, then elsewhere.
+    let mut gone: Vec<&Entry> = version.iter().collect();
+    for anywhere in [false, true] {
+        gone.retain(|v| {
+            let same = |w: &&Entry| w.key == v.key && (anywhere || w.place == v.place);
+            let Some(at) = rest.iter().position(same) else { return true };
+            rest.remove(at);
+            kept += 1;
+            distance += usize::from(anywhere);
+            false
+        });
+    }
+    // Another value of the same key: one change; the same entry only if the values are alike.
+    gone.retain(|v| {
+        let Some(at) = rest.iter().position(|w| v.path.is_some() && w.path == v.path) else {
+            return true;
+        };
+        kept += usize::from(similar(&v.text, &rest[at].text) >= REWORDED);
+        distance += 1;
+        rest.remove(at);
+        false
+    });
+    // In other words, the most alike first.
+    loop {
+        let mut best: Option<(f64, usize, usize)> = None;
+        for (i, v) in gone.iter().enumerate().filter(|(_, v)| v.path.is_none()) {
+            for (j, w) in rest.iter().enumerate().filter(|(_, w)| w.path.is_none()) {
+                let ratio = similar(&v.text, &w.text);
+                if ratio >= REWORDED && best.is_none_or(|(most, ..)| ratio > most) {
+                    best = Some((ratio, i, j));
+                }
+            }
+        }
+        let Some((_, i, j)) = best else { break };
+        gone.remove(i);
+        rest.remove(j);
+        kept += 1;
+        distance += 1;
+    }
+    Compared { distance: distance + gone.len() + rest.len(), kept }
+}
