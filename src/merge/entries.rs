@@ -57,6 +57,8 @@ pub struct Comparison {
     pub of_version: usize,
     /// Entries of the text.
     pub of_text: usize,
+    /// Entries of the version that the text has in no form: what a save on it would take out.
+    pub removed: usize,
     /// Entries of the version that the text has not as they are.
     pub missing: Vec<Differing>,
     /// Entries of the text that the version has not as they are.
@@ -64,10 +66,9 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Evidence for half of the smaller one. A version without entries has nothing that could be
-    /// removed, so that every text keeps all of it.
+    /// Evidence for half of the smaller one. A version of which nothing would be taken out needs none.
     pub fn is_kin(&self) -> bool {
-        self.of_version == 0 || self.kept > 0 && self.kept * 2 >= self.of_version.min(self.of_text)
+        self.removed == 0 || self.kept > 0 && self.kept * 2 >= self.of_version.min(self.of_text)
     }
 
     /// Evidence for half of each.
@@ -75,9 +76,9 @@ impl Comparison {
         self.kept > 0 && self.kept * 2 >= self.of_version.max(self.of_text)
     }
 
-    /// Evidence for at least one entry, or nothing that could be removed.
+    /// Evidence for at least one entry, or nothing that would be taken out.
     pub fn keeps_any(&self) -> bool {
-        self.kept > 0 || self.of_version == 0
+        self.kept > 0 || self.removed == 0
     }
 }
 
@@ -167,6 +168,7 @@ fn pair_up(left: &[&Entry], rest: &[&Entry], result: &mut Comparison) {
     }
     let pairs = pair_of.iter().flatten().count();
     result.distance += left.len() + rest.len() - pairs;
+    result.removed = left.len() - pairs;
     let missing = left.iter().zip(&pair_of).map(|(e, pair)| {
         let other = pair.map(|at| rest[at]).filter(|_| e.slot.is_none());
         let longer = |other: &&Entry| other.text.len() > e.text.len();
@@ -232,6 +234,7 @@ mod tests {
         let c = compare(&list(5), &list(2), 0);
         assert!(c.is_kin() && !c.is_of_a_stranger());
         assert!(compare(&[], &list(2), 0).is_kin());
+        assert!(compare(&[key("max", "3")], &[key("max", "x"), key("b", "1")], 0).is_kin());
         assert!(!compare(&list(2), &[], 0).is_kin());
     }
 }

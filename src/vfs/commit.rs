@@ -271,7 +271,7 @@ impl Tree {
     fn forgive(&self, view: View, saver: &Saver) {
         let writer = self.saver_as_writer(saver);
         let gone = self.rescue.forgive(self.root(), view, &saver.actor, &|other| {
-            self.observed.are_kin(&writer, other, view.doc())
+            self.is_same_writer(&writer, other, view)
         });
         self.resolved(gone);
     }

@@ -182,7 +182,7 @@ impl Tree {
             REV => Ok(self.docs.current(view.doc())?.rev.0.to_string().into_bytes()),
             LAST => {
                 let writer = self.who(who, self.process(who).as_ref());
-                let is_kin = |other: &Who| self.observed.are_kin(&writer, other, view.doc());
+                let is_kin = |other: &Who| self.is_same_writer(&writer, other, view);
                 self.last_saves.of(view, &is_kin).ok_or(Error::NoAttribute)
             }
             BASE => {
@@ -318,9 +318,7 @@ impl Tree {
     /// Whether whoever is `asking` may speak for an expectation.
     fn speaks_for(&self, asking: &Owner, owner: &Owner, view: View) -> bool {
         match (asking, owner) {
-            (Owner::Kin(asking), Owner::Kin(setter)) => {
-                self.observed.are_kin(asking, setter, view.doc())
-            }
+            (Owner::Kin(asking), Owner::Kin(setter)) => self.is_same_writer(asking, setter, view),
             (a, b) => a == b,
         }
     }
@@ -338,7 +336,7 @@ impl Tree {
     /// Whether the saver, or whoever makes the committing call for it, is kin of `setter`.
     fn is_of(&self, saver: &Saver, setter: &Who, view: View) -> bool {
         let writer = self.saver_as_writer(saver);
-        let kin = |who: &Who| self.observed.are_kin(who, setter, view.doc());
+        let kin = |who: &Who| self.is_same_writer(who, setter, view);
         kin(&saver.asking) || kin(&writer)
     }
 }

@@ -203,10 +203,17 @@ impl Tree {
         self.found(who, view, patched.clone(), Rule::Handle)
     }
 
+    /// Whether what `other` has done was done by the writer: by itself, by an ancestor or a descendant,
+    /// or by kin that have ended, as the calls of an agent's tools do. Kin that live act for themselves.
+    pub(super) fn is_same_writer(&self, who: &Who, other: &Who, view: View) -> bool {
+        let (Some(me), Some(it)) = (who.process, other.process) else { return false };
+        let in_line = other.descends_from(me) || who.descends_from(it);
+        in_line || self.observed.are_kin(who, other, view.doc()) && !self.procs.alive(it)
+    }
+
     /// The name was unlinked a moment ago by the writer or its kin.
     pub(super) fn unlinked_by(&self, who: &Who, view: View) -> Option<Absence> {
-        self.absences
-            .of(view, self.now(), |remover| self.observed.are_kin(who, remover, view.doc()))
+        self.absences.of(view, self.now(), |remover| self.is_same_writer(who, remover, view))
     }
 
     /// Whether the name is free for the writer: it or its kin have removed it. Who has met the document

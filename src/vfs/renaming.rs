@@ -59,7 +59,7 @@ impl Tree {
 
     /// The name is there again for this writer and its kin.
     fn reveal(&self, view: View, writer: &Who) {
-        self.absences.reveal(view, self.now(), |a| self.observed.are_kin(writer, a, view.doc()));
+        self.absences.reveal(view, self.now(), |a| self.is_same_writer(writer, a, view));
     }
 
     pub(super) fn rename_any(

@@ -214,10 +214,13 @@ impl Search<'_> {
         }
     }
 
-    /// What the writer has met without evidence, its descendants with.
+    /// What the writer has met without evidence, and what its descendants have met since it has saved
+    /// last, with evidence.
     fn own(&mut self) -> Vec<Observation> {
         let Some(me) = self.question.who.process else { return Vec::new() };
-        let found = self.live(|o| o.who.descends_from(me));
+        let saved = |o: &&Observation| o.kind == Kind::Saved && o.who.is(Some(me));
+        let saved = self.lineage.observations().iter().rev().find(saved).map_or(0, |o| o.at);
+        let found = self.live(|o| o.who.is(Some(me)) || o.at > saved && o.who.descends_from(me));
         let mut out = Vec::new();
         for o in found {
             let itself = o.who.is(Some(me));

@@ -93,16 +93,19 @@ impl<'s> Save<'s> {
 struct Told {
     observed: Observed,
     texts: Vec<&'static str>,
+    clock: std::cell::Cell<i64>,
 }
 
 impl Told {
     fn new(texts: &[&'static str]) -> Told {
-        Told { observed: Observed::default(), texts: texts.to_vec() }
+        let clock = std::cell::Cell::new(0);
+        Told { observed: Observed::default(), texts: texts.to_vec(), clock }
     }
 
     fn read(&self, chain: &[u32], rev: usize) {
         let version = version(rev as u64, Some(self.texts[rev - 1]));
-        self.observed.read(&who(chain), note(), &version, Stamp(0));
+        self.clock.set(self.clock.get() + 2_000_000_000);
+        self.observed.read(&who(chain), note(), &version, Stamp(self.clock.get()));
     }
 }
 
@@ -160,6 +163,18 @@ fn a_read_carries_one_save() {
     assert_eq!(Save::by(&[10], mine).done(&told.observed, 2), Some(1));
     // The next one is compared with what it has saved itself.
     assert_eq!(Save::by(&[10], ONE).base(&told.observed), Some(2));
+}
+
+#[test]
+fn what_a_process_reads_again_at_once_counts_once() {
+    let told = Told::new(&[ONE]);
+    let read = |at: i64| {
+        told.observed.read(&who(&[10]), note(), &version(1, Some(ONE)), Stamp(at * 1_000_000));
+    };
+    (0..5).for_each(|n| read(n * 100));
+    assert_eq!(told.observed.len(), 1);
+    read(1_600);
+    assert_eq!(told.observed.len(), 2, "another mind, a second later");
 }
 
 #[test]
@@ -406,10 +421,16 @@ impl Model {
 
     fn choose(&self, chain: &[u32], w: &Set) -> Option<Set> {
         let me = chain[0];
-        let mut all = self.newest(|m| m.chain.contains(&me));
+        let saved = self.met.iter().rposition(|m| m.saved && m.chain[0] == me);
+        let since = |m: &Met| {
+            let at = self.met.iter().position(|o| std::ptr::eq(o, m));
+            m.chain[0] == me || at > saved && m.chain.contains(&me)
+        };
+        let mut all = self.newest(since);
         all.retain(|n| {
             let met = &self.met[*n];
-            met.chain[0] == me || met.version.is_empty() || evidence(&met.version, w) > 0
+            let k = evidence(&met.version, w);
+            met.chain[0] == me || k == met.version.len() || k > 0
         });
         if !self.met.iter().any(|m| m.saved && m.chain[0] == me) {
             for ancestor in &chain[1..] {
@@ -420,7 +441,7 @@ impl Model {
                 all.extend(group.into_iter().filter(|n| {
                     let v = &self.met[*n].version;
                     let k = evidence(v, w);
-                    v.is_empty() || k > 0 && k * 2 >= v.len().min(w.len())
+                    k == v.len() || k > 0 && k * 2 >= v.len().min(w.len())
                 }));
                 break;
             }
@@ -580,7 +601,8 @@ fn disagreement(seed: u64) -> Option<String> {
     let mut versions: Vec<Set> = vec![first];
     let (mut letter, mut pid) = (10, 100);
     let mut story = String::new();
-    for _ in 0..6 + dice.roll(20) {
+    for step in 0..6 + dice.roll(20) {
+        let now = Stamp(step as i64 * 2_000_000_000);
         let agent = 2 + dice.roll(3) as u32;
         pid += 1;
         let chain: Vec<u32> = match dice.roll(5) {
@@ -643,9 +665,9 @@ fn disagreement(seed: u64) -> Option<String> {
                     model.met[n].used = true;
                 }
             }
-            observed.saved(&by, note(), &met, Stamp(0));
+            observed.saved(&by, note(), &met, now);
         } else {
-            observed.read(&by, note(), &met, Stamp(0));
+            observed.read(&by, note(), &met, now);
         }
         model.met.push(Met { chain, version: w, saved: saves, used: false });
     }
