@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::log::{self, who};
 use super::output::shown;
+use crate::model::Reason;
 use crate::store::{RefusalRow, Revision};
 
 /// One thing that has happened.
@@ -51,7 +52,7 @@ fn saved(revision: &Revision) -> Value {
 
 fn refused(row: &RefusalRow) -> Value {
     json!({
-        "event": "refused",
+        "event": if is_unchanged(row) { "unchanged" } else { "refused" },
         "document": row.view.doc().shown(),
         "file": row.view.name(),
         "at": row.at.iso(),
@@ -68,9 +69,17 @@ fn refused(row: &RefusalRow) -> Value {
     })
 }
 
-/// One line for a refused save, for people.
+/// The save was taken and has changed nothing, though its text is another one.
+pub fn is_unchanged(row: &RefusalRow) -> bool {
+    row.reason == Reason::Unchanged.as_str()
+}
+
+/// One line for a refused save, or one without effect, for people.
 pub fn line(row: &RefusalRow) -> String {
     let (at, name, who) = (row.at.iso(), row.view.name(), who(&row.actor));
+    if is_unchanged(row) {
+        return format!("{at} {name}: a save by {who} has changed nothing: {}", row.message);
+    }
     let place = match (row.line, &row.key) {
         (Some(line), _) => format!("line {line}: "),
         (None, Some(key)) => format!("{key}: "),

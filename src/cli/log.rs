@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::args::Log;
 use super::doc::Doc;
+use super::events;
 use super::failure::{Failure, Result};
 use super::output::{arrived, count, shown};
 use super::target::Target;
-use crate::daemon::history;
-use crate::model::{Actor, Basis, Rev, Rule};
-use crate::store::Revision;
+use crate::daemon::{Instance, history};
+use crate::model::{Actor, Basis, DocId, Rev, Rule};
+use crate::store::{RefusalRow, Revision};
 
 /// Revisions that are read at once.
 const PAGE: usize = 500;
@@ -32,6 +33,7 @@ pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
     let since = Rev(args.since.unwrap_or(0));
     let mut left = args.limit.unwrap_or(usize::MAX);
     let mut before = None;
+    let mut without_effect = without_effect(args, &instance, id)?.into_iter().peekable();
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     while left > 0 {
         let page = instance.store.history(id, since, before, left.min(PAGE))?;
@@ -39,6 +41,11 @@ pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
         before = Some(last.rev);
         left -= page.len();
         for revision in &page {
+            while let Some(row) = without_effect.next_if(|row| row.at >= revision.at) {
+                if !arrived(writeln!(out, "{}", shown(&events::line(&row)))) {
+                    return Ok(());
+                }
+            }
             if !arrived(writeln!(out, "{}", printed(revision, args.json))) {
                 return Ok(());
             }
@@ -46,6 +53,16 @@ pub fn run(args: &Log, instance: Option<&Path>) -> Result<()> {
     }
     arrived(out.flush());
     Ok(())
+}
+
+/// Saves that were taken and have changed nothing, newest first; for people only.
+fn without_effect(args: &Log, instance: &Instance, id: Option<DocId>) -> Result<Vec<RefusalRow>> {
+    if args.json {
+        return Ok(Vec::new());
+    }
+    let mut rows = instance.store.refusals(PAGE)?;
+    rows.retain(|r| events::is_unchanged(r) && id.is_none_or(|id| r.view.doc() == id));
+    Ok(rows)
 }
 
 /// One line for a revision.

@@ -37,7 +37,8 @@ pub fn run(args: &Wait, instance: Option<&Path>) -> Result<()> {
             return Ok(());
         }
         if args.refused
-            && let Some(refusal) = follower.refusals(Some(doc.id))?.first()
+            && let Some(refusal) =
+                follower.refusals(Some(doc.id))?.iter().find(|r| !events::is_unchanged(r))
         {
             line(&events::line(refusal));
             return Err(Failure { exit: Exit::Refused, ..Failure::silent() });

@@ -12,7 +12,7 @@ use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
 use crate::documents::managed::ManagedFiles;
 use crate::documents::settings::Settings;
-use crate::model::{Basis, Clock, DocId, Rev, Stamp, SystemClock};
+use crate::model::{Basis, Clock, DocId, Reason, Rev, Stamp, SystemClock};
 use crate::store::{RefusalRow, Revision, Store};
 use crate::vfs::both::Both;
 use crate::vfs::owned::Living;
@@ -72,7 +72,9 @@ pub fn describe(
     let waiting = running.is_some() && !live.settle()?;
     // A text whose file somebody has taken away is settled as well.
     let open = |r: &&RefusalRow| {
-        !r.resolved && r.kept_as.as_ref().is_none_or(|name| dir.join(name).exists())
+        !r.resolved
+            && r.reason != Reason::Unchanged.as_str()
+            && r.kept_as.as_ref().is_none_or(|name| dir.join(name).exists())
     };
     let refusals = store.refusals(SEARCHED)?;
     let last: Vec<Value> = refusals.iter().filter(open).take(LISTED).map(refusal).collect();

@@ -249,7 +249,7 @@ impl Tree {
             {
                 self.files.numbers.keep(file, ino);
             }
-            self.forgive(view, saver);
+            self.forgive(view, saver, Some(&saver.actor.program));
             log::info!("{}", told(view, &saver.actor, &saved));
         }
         saved
@@ -266,11 +266,11 @@ impl Tree {
         if known { Choice::of(Some(current), Rule::Handle) } else { choice }
     }
 
-    /// A good save of the document: the `.refused` files that the same program of the same writer
-    /// caused go.
-    fn forgive(&self, view: View, saver: &Saver) {
+    /// A good save of the document: the `.refused` files that the same writer caused by the same
+    /// program go; by any, when it was one of them that was saved.
+    pub(super) fn forgive(&self, view: View, saver: &Saver, program: Option<&str>) {
         let writer = self.saver_as_writer(saver);
-        let gone = self.rescue.forgive(self.root(), view, &saver.actor, &|other| {
+        let gone = self.rescue.forgive(self.root(), view, program, &|other| {
             self.is_same_writer(&writer, other, view)
         });
         self.resolved(gone);
@@ -298,10 +298,13 @@ impl Tree {
         // A text that was refused before anything was compared started from what was met last.
         let met = || self.observed.last_met(&writer, view.doc());
         let base = failed.base.clone().or_else(|| if failed.append { None } else { met() });
+        // That a merge is not resolved says more than how its markers break the format.
+        let now = self.docs.cached(view.doc()).view(view);
+        let conflict = unresolved(text, now.as_ref());
         let refused = Refused {
             view,
             text,
-            refusal: &failed.refusal,
+            refusal: conflict.as_ref().unwrap_or(&failed.refusal),
             actor: &saver.actor,
             writer: &writer,
             base: base.as_ref(),
@@ -394,10 +397,14 @@ impl Tree {
             Some(whole) if super::is_blank(&whole.bytes) && h.start.is_none() => {
                 Err(Failed::refused(blank()))
             }
-            Some(whole) => {
-                let (choice, instead_of) = self.base_of_handle(h, state, saver, whole);
-                self.save_instead(saver, h.view(), choice, Written::Whole(&whole.bytes), instead_of)
-            }
+            Some(whole) => match self.resaved(h.view(), &whole.bytes) {
+                Some(again) => self.save_again(saver, h.view(), again),
+                None => {
+                    let (choice, instead_of) = self.base_of_handle(h, state, saver, whole);
+                    let written = Written::Whole(&whole.bytes);
+                    self.save_instead(saver, h.view(), choice, written, instead_of)
+                }
+            },
         };
         match answer {
             Ok(saved) => {

@@ -12,6 +12,7 @@
 use super::commit::{Failed, Saver};
 use super::handle::{DocHandle, State, Whole, blank};
 use super::layer::Error;
+use super::rescue::may_be_refused;
 use super::tree::Tree;
 use crate::documents::hopeless::{Judge, Kind};
 use crate::model::{Refusal, View};
@@ -129,6 +130,11 @@ impl Tree {
         *written = whole.bytes.len() as u64;
         let (kind, judge) = judge.as_mut()?;
         let bytes = &whole.bytes[..];
+        if may_be_refused(bytes) {
+            // The lines on top of a `.refused` are no part of the text.
+            early.way = Way::Elsewhere;
+            return None;
+        }
         if !judge.more(bytes, at as usize) || self.is_there(*view, bytes) {
             return None;
         }

@@ -41,6 +41,7 @@ pub(crate) mod properties;
 mod reading;
 mod renaming;
 pub mod report;
+mod resaved;
 pub mod rescue;
 mod serve;
 mod sizes;

@@ -378,7 +378,13 @@ impl Tree {
                 (true, None) => Choice::of(Some(current.clone()), Rule::Handle),
                 _ => self.base_of_incoming(view, file, saver, renamer, unlinked),
             };
-            self.save_instead(saver, view, choice, Written::Whole(&file.text), instead_of)
+            match self.resaved(view, &file.text) {
+                Some(again) => self.save_again(saver, view, again),
+                None => {
+                    let written = Written::Whole(&file.text);
+                    self.save_instead(saver, view, choice, written, instead_of)
+                }
+            }
         };
         match answer {
             Ok(saved) => {

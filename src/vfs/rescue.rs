@@ -123,18 +123,20 @@ impl Rescue {
         file.is_some_and(|k| stamp(root, name) == Some(k.stamp))
     }
 
-    /// A good save of the document: the `.refused` files that the same program caused go, as far as
-    /// their writer `is_kin`. Answers with their names.
+    /// A good save of the document: the `.refused` files go that the same program caused (`None`: any,
+    /// because it was one of them that was saved), as far as their writer `is_kin`. Answers with their
+    /// names.
     pub fn forgive(
         &self,
         root: BorrowedFd<'_>,
         view: View,
-        actor: &Actor,
+        program: Option<&str>,
         is_kin: &dyn Fn(&Who) -> bool,
     ) -> Vec<String> {
         let mut kept = self.kept.lock();
         remove(root, &mut kept, |k| {
-            k.view.doc() == view.doc() && k.program == actor.program && is_kin(&k.writer)
+            let caused = program.is_none_or(|program| k.program == program);
+            k.view.doc() == view.doc() && caused && is_kin(&k.writer)
         })
     }
 
@@ -325,6 +327,15 @@ pub struct Top<'t> {
     pub append: bool,
     /// The text.
     pub text: &'t [u8],
+}
+
+/// Whether a text begins as a `.refused` does.
+pub fn may_be_refused(text: &[u8]) -> bool {
+    let begins = |top: &str| {
+        let n = top.len().min(text.len());
+        n > 0 && text[..n] == top.as_bytes()[..n]
+    };
+    begins("# instancefs: this save of ") || begins("<!-- instancefs: this save of ")
 }
 
 /// Reads the content of a `.refused` file.

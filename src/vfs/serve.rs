@@ -52,6 +52,7 @@ impl Layer for Tree {
                 {
                     entry.entry_ttl = Duration::ZERO;
                 }
+                self.refused_looked_up(parent, name, entry.node);
                 let mut entry = self.owned_looked_up(who, parent, name, entry)?;
                 self.files.numbers.plain(&mut entry.attr);
                 Ok(entry)

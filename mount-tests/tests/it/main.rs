@@ -47,6 +47,7 @@ mod reads;
 mod refused;
 mod review;
 mod rmw;
+mod said;
 mod saves;
 mod seen;
 mod shapes;
