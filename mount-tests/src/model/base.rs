@@ -132,6 +132,16 @@ impl Observations {
         self.push(by, How::Saved, seen, Some(current));
     }
 
+    /// Whether the daemon may have forgotten what a process has met last.
+    pub fn is_doubtful(&self, by: Process) -> bool {
+        self.all.iter().rev().find(|o| o.by == by).is_some_and(|o| o.doubtful)
+    }
+
+    /// One of the latest so many observations counts, and nobody knows which.
+    pub fn either(&mut self, latest: usize) {
+        self.all.iter_mut().rev().take(latest).for_each(|o| o.doubtful = true);
+    }
+
     /// The saves have become this version.
     pub fn settle(&mut self, version: usize, text: &str) {
         let all = self.all.iter_mut().chain(&mut self.on_record);

@@ -436,8 +436,8 @@ impl<R: Real> Run<R> {
         };
         let uses = met.and_then(|met| book.own(by, met));
         let current = met.is_some_and(|met| met.exact && met.text == self.docs[of(doc)].current());
-        let text = met.map_or("", |met| &met.text);
-        let text = match doc {
+        let doubtful = met == own && book.is_doubtful(by);
+        let with_lines = |text: &str| match doc {
             Doc::Missions => text::with_appended(text, lines),
             Doc::Config => {
                 let mut keys = text::keys(text).unwrap_or_default();
@@ -448,8 +448,19 @@ impl<R: Real> Run<R> {
             }
         };
         let since = met.map_or(usize::MAX, |met| met.since);
-        let seen = Seen { version: usize::MAX, since, text, exact: false };
-        self.book(doc).use_up(uses);
-        self.book(doc).saved(by, seen, current);
+        let believed = |text: &str, since| {
+            Seen { version: usize::MAX, since, text: with_lines(text), exact: false }
+        };
+        let seen = believed(met.map_or("", |met| &met.text), since);
+        let without = doubtful.then(|| believed("", usize::MAX));
+        let book = self.book(doc);
+        book.use_up(uses);
+        if let Some(without) = without {
+            book.saved(by, without, false);
+        }
+        book.saved(by, seen, current);
+        if doubtful {
+            book.either(2);
+        }
     }
 }
