@@ -352,8 +352,10 @@ impl Observations {
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
         };
         let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();
-        // How often an entry was there at most, and in which words.
+        // How often an entry was there at most, and in which words; what went once is nothing new.
         let mut known: BTreeMap<String, (usize, Entry)> = BTreeMap::new();
+        let mut gone: BTreeSet<String> = BTreeSet::new();
+        let mut before: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut floor = 0;
         let first = self.first.iter().map(|seen| &*seen.text);
@@ -363,13 +365,17 @@ impl Observations {
             }
             let all = entries(self.doc, text);
             let most = |e: &Entry| known.get(&e.key).map_or(0, |(most, _)| *most);
-            let is_new = |at: &usize| count(&all[..*at], &all[*at].key) >= most(&all[*at]);
+            let is_new = |at: &usize| {
+                let e = &all[*at];
+                !gone.contains(&e.key) && count(&all[..*at], &e.key) >= most(e)
+            };
             let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
             // One that is itself an older one in other words is there only as it is.
             let has = |e: &&&Entry| {
                 let older = || known.values().any(|(_, k)| again(k, e));
-                count(written, &e.key) >= count(&all, &e.key)
-                    || written.iter().any(|w| again(w, e)) && !older()
+                let (there, of) = (count(written, &e.key), count(&all, &e.key));
+                let reworded = written.iter().filter(|w| again(w, e)).count();
+                there >= of || there + reworded >= of && !older()
             };
             let place = met(text).or_else(|| used(text)).map(|at| {
                 let earlier = candidates.iter().filter(|c| met(c) < Some(at)).count();
@@ -385,6 +391,9 @@ impl Observations {
                 let (most, _) = known.entry(e.key.clone()).or_insert_with(|| (0, e.clone()));
                 *most = here.max(*most);
             }
+            let fewer = |e: &&Entry| count(&all, &e.key) < count(&before, &e.key);
+            gone.extend(before.iter().filter(fewer).map(|e| e.key.clone()));
+            before = all;
         }
         floor
     }

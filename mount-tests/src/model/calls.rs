@@ -448,8 +448,11 @@ impl<R: Real> Run<R> {
             }
         };
         let since = met.map_or(usize::MAX, |met| met.since);
-        let believed = |text: &str, since| {
-            Seen { version: usize::MAX, since, text: with_lines(text), exact: false }
+        let believed = |text: &str, since| Seen {
+            version: usize::MAX,
+            since,
+            text: with_lines(text),
+            exact: false,
         };
         let seen = believed(met.map_or("", |met| &met.text), since);
         let without = doubtful.then(|| believed("", usize::MAX));

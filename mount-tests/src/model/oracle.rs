@@ -261,10 +261,11 @@ fn sequence(list: &List, section: usize) -> Vec<u32> {
 }
 
 /// Whether one text may have moved anything that was in the other, to another section among others.
-/// Of equal lines nobody can tell which one stands where: all others are judged.
+/// Of equal lines nobody can tell which one stands where: they are judged together, where both texts
+/// have as many of them.
 fn reordered(a: &List, b: &List) -> bool {
-    let once = |list: &List, line: &String| list.order.iter().filter(|l| *l == line).count() == 1;
-    let common = |line: &&String| once(a, line) && once(b, line);
+    let count = |list: &List, line: &String| list.order.iter().filter(|l| *l == line).count();
+    let common = |line: &&String| count(a, line) == count(b, line);
     !a.order.iter().filter(common).eq(b.order.iter().filter(common))
 }
 

@@ -308,14 +308,22 @@ impl Lineage {
             && let Some(first) = versions.first(view.doc())
         {
             let size = first.view(view).map(|c| c.len());
-            match self.versions.iter().position(|k| k.is(&first, view, size)) {
-                Some(at) => self.versions[..=at].rotate_right(1),
+            // Only a text that was shown before anybody had saved was there earlier.
+            let fresh = |k: &&Known| k.rev.is_some_and(|rev| rev < first.rev);
+            let place = self.versions.iter().take_while(fresh).count();
+            let at = match self.versions.iter().position(|k| k.is(&first, view, size)) {
+                Some(at) => {
+                    let place = place.min(at);
+                    self.versions[place..=at].rotate_right(1);
+                    place
+                }
                 None => {
                     self.serial += 1;
-                    self.versions.insert(0, Known::new(self.serial, first, view));
+                    self.versions.insert(place, Known::new(self.serial, first, view));
+                    place
                 }
-            }
-            self.first = self.versions.first().map(|k| k.serial);
+            };
+            self.first = self.versions.get(at).map(|k| k.serial);
             // What came with the others is counted from it.
             self.counted = None;
             self.removed.clear();

@@ -383,8 +383,6 @@ impl Search<'_> {
 /// Whether the text has an entry that came with a version: as it is, or, if it is not itself an older
 /// one in other words, reworded.
 fn has(found: &Comparison, (key, reworded): (u64, bool)) -> bool {
-    match found.missing.iter().find(|e| e.key == key) {
-        None => true,
-        Some(missing) => missing.reworded && !reworded,
-    }
+    // Of several equal ones all.
+    found.missing.iter().filter(|e| e.key == key).all(|e| e.reworded && !reworded)
 }

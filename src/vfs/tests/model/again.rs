@@ -450,3 +450,45 @@ fn a_file_that_was_renamed_onto_the_name_is_no_backup_later() {
         Remount,
     ]);
 }
+
+#[test]
+fn a_refused_text_stays_whose_name_was_somebody_elses_before() {
+    again(&[
+        Open { who: 2, slot: 1, doc: Doc::Missions, mode: Mode::Truncate },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 5, section: 3, at: 3 }]),
+        },
+        Fsync { who: 2, slot: 1 },
+        Write { who: 2, slot: 1, edits: edits([]) },
+        Save { who: 2, doc: Doc::Missions, way: Way::Keep, edits: edits([Drop { at: 1 }]) },
+        Bad { who: 1, doc: Doc::Missions, way: Way::Keep, wrong: Wrong::Blank },
+        Remount,
+    ]);
+}
+
+#[test]
+fn of_equal_missions_all_must_be_there_to_know_a_version() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Drop { at: 2 }, Add { number: 2, section: 0, at: 2 }]),
+        },
+        Look { who: 0, doc: Doc::Missions },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Alter { number: 4, at: 3 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Note { number: 6, at: 4 },
+                Add { number: 7, section: 0, at: 0 },
+                Alter { number: 8, at: 7 },
+            ]),
+        },
+    ]);
+}
