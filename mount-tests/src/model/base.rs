@@ -6,11 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use super::entries::{Entry, again, compare, entries};
 use super::ops::Doc;
 use super::oracle::Seen;
-use super::text;
 
 /// Versions that are candidates at most.
 const CANDIDATES: usize = 16;
@@ -418,138 +416,6 @@ fn versions<'o>(from: &[&'o Observation]) -> Vec<&'o str> {
     texts
 }
 
-// --- entries
-
-/// A mission, or a key path with its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    /// The same for the same entry wherever it is.
-    key: String,
-    /// The section of a mission.
-    place: usize,
-    /// The key path.
-    path: Option<String>,
-    /// What may be reworded.
-    text: String,
-}
-
-fn entries(doc: Doc, written: &str) -> Vec<Entry> {
-    match doc {
-        Doc::Missions => {
-            let items = text::parse(written).unwrap_or_default().items;
-            let entry = |i: text::Item| {
-                let (key, place, path) = (i.text.clone(), i.section, None);
-                Entry { key, place, path, text: i.text }
-            };
-            items.into_iter().map(entry).collect()
-        }
-        Doc::Config => {
-            let mut all = Vec::new();
-            for (key, value) in text::keys(written).unwrap_or_default() {
-                values(&key, &value, &mut all);
-            }
-            all
-        }
-    }
-}
-
-fn values(path: &str, value: &Value, all: &mut Vec<Entry>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            map.iter().for_each(|(key, value)| values(&format!("{path}\0{key}"), value, all));
-        }
-        value => {
-            let text = value.to_string();
-            let (key, path) = (format!("{path}\0\0{text}"), Some(path.to_owned()));
-            all.push(Entry { key, place: 0, path, text });
-        }
-    }
-}
-
-/// Whether two entries that are not the same are one in other words, or two values of one key.
-fn again(a: &Entry, b: &Entry) -> bool {
-    match (&a.path, &b.path) {
-        _ if a.key == b.key => false,
-        (None, None) => similar(&a.text, &b.text) >= REWORDED,
-        (a, b) => a == b,
-    }
-}
-
-/// How alike two texts are that count as one and its rewording.
-const REWORDED: f64 = 0.6;
-
-/// The share of two texts that is in runs which both have, as `difflib` of Python finds them.
-fn similar(a: &str, b: &str) -> f64 {
-    fn matching(a: &[char], b: &[char]) -> usize {
-        let mut best = (0, 0, 0);
-        for i in 0..a.len() {
-            for j in 0..b.len() {
-                let run = a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count();
-                if run > best.0 {
-                    best = (run, i, j);
-                }
-            }
-        }
-        let (run, i, j) = best;
-        match run {
-            0 => 0,
-            run => run + matching(&a[..i], &b[..j]) + matching(&a[i + run..], &b[j + run..]),
-        }
-    }
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    match a.len() + b.len() {
-        0 => 1.0,
-        all => 2.0 * matching(&a, &b) as f64 / all as f64,
-    }
-}
-
-struct Compared {
-    distance: usize,
-    kept: usize,
-}
-
-/// How far a text is from a version, and how much of the version it has.
-fn compare(version: &[Entry], written: &[Entry]) -> Compared {
-    let mut rest: Vec<&Entry> = written.iter().collect();
-    let (mut distance, mut kept) = (0, 0);
-    // The same, first where it was, then elsewhere.
-    let mut gone: Vec<&Entry> = version.iter().collect();
-    for anywhere in [false, true] {
-        gone.retain(|v| {
-            let same = |w: &&Entry| w.key == v.key && (anywhere || w.place == v.place);
-            let Some(at) = rest.iter().position(same) else { return true };
-            rest.remove(at);
-            kept += 1;
-            distance += usize::from(anywhere);
-            false
-        });
-    }
-    // Another value of the same key: one change; the same entry only if the values are alike.
-    gone.retain(|v| {
-        let Some(at) = rest.iter().position(|w| v.path.is_some() && w.path == v.path) else {
-            return true;
-        };
-        kept += usize::from(similar(&v.text, &rest[at].text) >= REWORDED);
-        distance += 1;
-        rest.remove(at);
-        false
-    });
-    // In other words, the most alike first.
-    loop {
-        let mut best: Option<(f64, usize, usize)> = None;
-        for (i, v) in gone.iter().enumerate().filter(|(_, v)| v.path.is_none()) {
-            for (j, w) in rest.iter().enumerate().filter(|(_, w)| w.path.is_none()) {
-                let ratio = similar(&v.text, &w.text);
-                if ratio >= REWORDED && best.is_none_or(|(most, ..)| ratio > most) {
-                    best = Some((ratio, i, j));
-                }
-            }
-        }
-        let Some((_, i, j)) = best else { break };
-        gone.remove(i);
-        rest.remove(j);
-        kept += 1;
-        distance += 1;
-    }
-    Compared { distance: distance + gone.len() + rest.len(), kept }
-}
+#[cfg(test)]
+#[path = "base_tests.rs"]
+mod tests;

@@ -12,8 +12,10 @@
 mod base;
 mod calls;
 mod checks;
+mod drafts;
 mod edit;
 mod ends;
+mod entries;
 mod mount;
 pub mod ops;
 pub mod oracle;
