@@ -130,9 +130,21 @@ impl Observations {
         self.push(by, How::Saved, seen, Some(current));
     }
 
-    /// Whether the daemon may have forgotten what a process has met last.
-    pub fn is_doubtful(&self, by: Process) -> bool {
-        self.all.iter().rev().find(|o| o.by == by).is_some_and(|o| o.doubtful)
+    /// What a process may have met last besides [`Self::newest_of`], as the daemon may have forgotten
+    /// that: any of the others, or nothing (an empty text).
+    pub fn others_of(&self, by: Process) -> Vec<Seen> {
+        let own = || self.all.iter().rev().filter(|o| o.by == by);
+        if !own().next().is_some_and(|o| o.doubtful) {
+            return Vec::new();
+        }
+        let nothing = Seen { since: usize::MAX, ..Seen::of(usize::MAX, String::new()) };
+        let mut others = vec![nothing];
+        for o in own().skip(1) {
+            if !others.iter().any(|seen| seen.text == o.seen.text) {
+                others.push(o.seen.clone());
+            }
+        }
+        others
     }
 
     /// One of the latest so many observations counts, and nobody knows which.
@@ -344,7 +356,7 @@ impl Observations {
     /// that an earlier save of the writer has used up.
     fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
         let candidates = versions(from);
-        let met = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
+        let last = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
         let used = |text: &str| {
             let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
@@ -356,8 +368,11 @@ impl Observations {
         let mut before: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut floor = 0;
-        let first = self.first.iter().map(|seen| &*seen.text);
-        for text in first.chain(self.all.iter().map(|o| &*o.seen.text)) {
+        // Only the fresh text is older than the first version.
+        let begun = self.first.as_ref().map_or(0, |first| first.version);
+        let fresh = self.all.iter().map(|o| &o.seen).take_while(|seen| seen.version < begun);
+        let met = fresh.chain(&self.first).chain(self.all.iter().map(|o| &o.seen));
+        for text in met.map(|seen| &*seen.text) {
             if !done.insert(text) {
                 continue;
             }
@@ -375,8 +390,8 @@ impl Observations {
                 let reworded = written.iter().filter(|w| again(w, e)).count();
                 there >= of || there + reworded >= of && !older()
             };
-            let place = met(text).or_else(|| used(text)).map(|at| {
-                let earlier = candidates.iter().filter(|c| met(c) < Some(at)).count();
+            let place = last(text).or_else(|| used(text)).map(|at| {
+                let earlier = candidates.iter().filter(|c| last(c) < Some(at)).count();
                 earlier.min(candidates.len() - 1)
             });
             if let Some(place) = place

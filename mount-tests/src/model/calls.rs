@@ -436,7 +436,7 @@ impl<R: Real> Run<R> {
         };
         let uses = met.and_then(|met| book.own(by, met));
         let current = met.is_some_and(|met| met.exact && met.text == self.docs[of(doc)].current());
-        let doubtful = met == own && book.is_doubtful(by);
+        let others = if met == own { book.others_of(by) } else { Vec::new() };
         let with_lines = |text: &str| match doc {
             Doc::Missions => text::with_appended(text, lines),
             Doc::Config => {
@@ -455,15 +455,14 @@ impl<R: Real> Run<R> {
             exact: false,
         };
         let seen = believed(met.map_or("", |met| &met.text), since);
-        let without = doubtful.then(|| believed("", usize::MAX));
+        let others: Vec<Seen> = others.iter().map(|s| believed(&s.text, s.since)).collect();
         let book = self.book(doc);
         book.use_up(uses);
-        if let Some(without) = without {
-            book.saved(by, without, false);
-        }
+        let doubtful = others.len();
+        others.into_iter().for_each(|seen| book.saved(by, seen, false));
         book.saved(by, seen, current);
-        if doubtful {
-            book.either(2);
+        if doubtful > 0 {
+            book.either(doubtful + 1);
         }
     }
 }

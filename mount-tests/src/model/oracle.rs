@@ -283,8 +283,11 @@ fn order(lists: [&List; 4], moved_w: bool, moved_c: bool, rows_changed: bool) ->
                 };
                 let (in_w, in_c) = (before(&w), before(&c));
                 // What two have added is there once; at which place, is not said.
-                let twice = |x: &u32| !s.contains(x) && w.contains(x) && c.contains(x);
-                let both_added = twice(a) || twice(b);
+                // What was written beside one of equal missions goes where that one is now.
+                let open = |x: &u32| {
+                    !s.contains(x) && (w.contains(x) && c.contains(x) || beside_equal(lists, *x))
+                };
+                let both_added = open(a) || open(b);
                 let wrong = |who: &str| {
                     Err(format!("{a} stands above {b}, which {who} had the other way round"))
                 };
@@ -298,6 +301,18 @@ fn order(lists: [&List; 4], moved_w: bool, moved_c: bool, rows_changed: bool) ->
         }
     }
     Ok(())
+}
+
+/// Whether a mission was written next to one of which there are several in any of the texts.
+fn beside_equal(lists: [&List; 4], number: u32) -> bool {
+    let order = &lists[1].order;
+    let Some(at) = order.iter().position(|l| *l == format!("m{number}")) else { return false };
+    let beside = [at.checked_sub(1).and_then(|at| order.get(at)), order.get(at + 1)];
+    let several = |line: &String| {
+        line.starts_with('m')
+            && lists.iter().any(|list| list.order.iter().filter(|l| *l == line).count() > 1)
+    };
+    beside.into_iter().flatten().any(several)
 }
 
 /// A blind save only adds (R3): every line that was there is there as it was, in its order, and

@@ -3,7 +3,7 @@
 use super::edit;
 use super::ops::{Doc, Edit, Edits, Mode, Op, SLOTS, Way, Wrong};
 use super::oracle::{RowChange, Seen};
-use super::real::{Answer, Real};
+use super::real::Real;
 use super::run::{Effect, Run, Verdict, What, expect, of};
 use super::text;
 
