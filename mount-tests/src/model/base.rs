@@ -276,10 +276,10 @@ impl Observations {
         }
         if let Some(there) = &question.removed {
             // To remove and to make anew is to replace: what somebody has met.
-            let met = self.all.iter().filter(|o| o.how != How::Absent);
+            let mut met = self.all.iter().filter(|o| o.how != How::Absent);
             let version = match met.clone().any(|o| o.seen.text == there.text) {
                 true => Some(there),
-                false => met.last().map(|o| &o.seen),
+                false => met.next_back().map(|o| &o.seen),
             };
             return Choice { seen: Some(version.unwrap_or(there).clone()), uses: None };
         }

@@ -417,7 +417,8 @@ impl Lineage {
         if self.observations.len() <= VERSIONS_KEPT {
             return Vec::new();
         }
-        let mut count: HashMap<(u64, u32, Option<ProcId>, Arc<[ProcId]>), usize> = HashMap::new();
+        type Family = (u64, u32, Option<ProcId>, Arc<[ProcId]>);
+        let mut count: HashMap<Family, usize> = HashMap::new();
         let mut over = HashSet::new();
         for o in self.observations.iter().rev() {
             // Of a process that lives only its own observations stand for each other.
