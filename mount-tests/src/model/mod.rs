@@ -19,6 +19,7 @@ mod entries;
 mod mount;
 pub mod ops;
 pub mod oracle;
+mod order;
 mod real;
 mod run;
 mod shrink;

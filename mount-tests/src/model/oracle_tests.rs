@@ -73,6 +73,21 @@ fn what_was_added_beside_one_of_equal_missions_may_stand_beside_any_of_them() {
 }
 
 #[test]
+fn what_both_have_made_of_a_mission_is_there_once_or_twice() {
+    let seen = "## Pending\n- A\n- B\n";
+    let (written, current) = ("## Pending\n- A +1\n- B\n", "## Pending\n- A\n- A +1\n- B\n");
+    for good in [written, "## Pending\n- A +1\n- A +1\n- B\n"] {
+        merged(Some(seen), written, current, good).unwrap();
+    }
+    assert!(merged(Some(seen), written, current, "## Pending\n- B\n").is_err());
+    let other = "## Pending\n- A +2\n- B\n";
+    assert!(
+        merged(Some(seen), other, current, other).is_err(),
+        "the added one is not the writer's"
+    );
+}
+
+#[test]
 fn a_removal_never_beats_a_change() {
     let (removed, changed) = (ALL.replace("- B\n", ""), ALL.replace("- B\n", "- B +1\n"));
     for (written, current) in [(&removed, &changed), (&changed, &removed)] {

@@ -1,5 +1,6 @@
 //! What each operation of a sequence does.
 
+use super::base::Observations;
 use super::edit;
 use super::ops::{Doc, Edit, Edits, Mode, Op, SLOTS, Way, Wrong};
 use super::oracle::{RowChange, Seen};
@@ -158,6 +159,7 @@ impl<R: Real> Run<R> {
             }
         }
         if all.is_empty() {
+            self.kept_at_rest();
             return self.check(None).map(drop);
         }
         let start = std::time::Instant::now();
@@ -171,6 +173,7 @@ impl<R: Real> Run<R> {
             let base = self.handle(*who, *slot).and_then(|h| h.base.clone());
             self.has_appended(self.process(*who), doc, base.as_ref(), lines);
         }
+        self.kept_at_rest();
         let lines = all.iter().map(|(.., lines)| lines.clone()).collect();
         self.check(Some(Effect { doc, what: What::Appends(lines), may: false, ino: None }))?;
         self.docs[of(doc)].unseen += all.len() - 1;
@@ -181,6 +184,13 @@ impl<R: Real> Run<R> {
             }
         }
         Ok(())
+    }
+
+    /// Where time stands still what is known is put on record when it goes on, and only then.
+    fn kept_at_rest(&mut self) {
+        if self.real.exact() {
+            self.books.iter_mut().for_each(Observations::keep);
+        }
     }
 
     /// The append handles with something in them that a rest commits.

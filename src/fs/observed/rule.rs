@@ -103,6 +103,7 @@ pub(super) fn choose(
     question: &Question<'_>,
     versions: &dyn Versions,
 ) -> Choice {
+    lineage.unite(versions);
     let mut search = Search { lineage, question, versions, compared: HashMap::new() };
     search.choose()
 }
