@@ -168,7 +168,8 @@ impl Tree {
                 state.saved = text;
                 state.refused = None;
                 if let Some(name) = state.kept.take() {
-                    self.resolved(self.rescue.forgive_file(self.root(), &name));
+                    let writer = self.saver_as_writer(&saver);
+                    self.resolved(self.rescue.forgive_file(self.root(), &name, &writer));
                 }
                 Ok(())
             }

@@ -497,7 +497,8 @@ impl Tree {
             whole.start = None;
         }
         while let Some(name) = state.take_kept() {
-            self.resolved(self.rescue.forgive_file(self.root(), &name));
+            let writer = self.saver_as_writer(saver);
+            self.resolved(self.rescue.forgive_file(self.root(), &name, &writer));
         }
         if let Some(opener) = &h.opener {
             let opener = self.observed.who(Some(opener), h.uid);

@@ -71,7 +71,7 @@ impl Rescue {
         let mut kept = self.kept.lock();
         let hash = hash(text);
         if let Some(old) = again {
-            remove(root, &mut kept, |k| k.name == old);
+            remove(root, &mut kept, |k| k.name == old && k.writer == *writer);
         }
         let same = |k: &&KeptFile| {
             k.view == view && k.text == hash && k.program == actor.program && k.writer == *writer
@@ -140,9 +140,10 @@ impl Rescue {
         })
     }
 
-    /// The file that a refusal of a handle left goes with that handle's good save.
-    pub fn forgive_file(&self, root: BorrowedFd<'_>, name: &str) -> Vec<String> {
-        remove(root, &mut self.kept.lock(), |k| k.name == name)
+    /// The file that a refusal of a handle left goes with that handle's good save. Its name may have
+    /// become that of somebody else's since.
+    pub fn forgive_file(&self, root: BorrowedFd<'_>, name: &str, writer: &Who) -> Vec<String> {
+        remove(root, &mut self.kept.lock(), |k| k.name == name && k.writer == *writer)
     }
 
     /// Writes `NAME.unsaved-PID` with the text as it is. Answers with the name.

@@ -6,11 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
+use super::entries::{Entry, again, compare, entries};
 use super::ops::Doc;
 use super::oracle::Seen;
-use super::text;
 
 /// Versions that are candidates at most.
 const CANDIDATES: usize = 16;
@@ -130,6 +128,28 @@ impl Observations {
     /// `current`: the version is what it has written.
     pub fn saved(&mut self, by: Process, seen: Seen, current: bool) {
         self.push(by, How::Saved, seen, Some(current));
+    }
+
+    /// What a process may have met last besides [`Self::newest_of`], as the daemon may have forgotten
+    /// that: any of the others, or nothing (an empty text).
+    pub fn others_of(&self, by: Process) -> Vec<Seen> {
+        let own = || self.all.iter().rev().filter(|o| o.by == by);
+        if !own().next().is_some_and(|o| o.doubtful) {
+            return Vec::new();
+        }
+        let nothing = Seen { since: usize::MAX, ..Seen::of(usize::MAX, String::new()) };
+        let mut others = vec![nothing];
+        for o in own().skip(1) {
+            if !others.iter().any(|seen| seen.text == o.seen.text) {
+                others.push(o.seen.clone());
+            }
+        }
+        others
+    }
+
+    /// One of the latest so many observations counts, and nobody knows which.
+    pub fn either(&mut self, latest: usize) {
+        self.all.iter_mut().rev().take(latest).for_each(|o| o.doubtful = true);
     }
 
     /// The saves have become this version.
@@ -256,10 +276,10 @@ impl Observations {
         }
         if let Some(there) = &question.removed {
             // To remove and to make anew is to replace: what somebody has met.
-            let met = self.all.iter().filter(|o| o.how != How::Absent);
+            let mut met = self.all.iter().filter(|o| o.how != How::Absent);
             let version = match met.clone().any(|o| o.seen.text == there.text) {
                 true => Some(there),
-                false => met.last().map(|o| &o.seen),
+                false => met.next_back().map(|o| &o.seen),
             };
             return Choice { seen: Some(version.unwrap_or(there).clone()), uses: None };
         }
@@ -336,33 +356,42 @@ impl Observations {
     /// that an earlier save of the writer has used up.
     fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
         let candidates = versions(from);
-        let met = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
+        let last = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
         let used = |text: &str| {
             let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
         };
         let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();
-        // How often an entry was there at most, and in which words.
+        // How often an entry was there at most, and in which words; what went once is nothing new.
         let mut known: BTreeMap<String, (usize, Entry)> = BTreeMap::new();
+        let mut gone: BTreeSet<String> = BTreeSet::new();
+        let mut before: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
         let mut floor = 0;
-        let first = self.first.iter().map(|seen| &*seen.text);
-        for text in first.chain(self.all.iter().map(|o| &*o.seen.text)) {
+        // Only the fresh text is older than the first version.
+        let begun = self.first.as_ref().map_or(0, |first| first.version);
+        let fresh = self.all.iter().map(|o| &o.seen).take_while(|seen| seen.version < begun);
+        let met = fresh.chain(&self.first).chain(self.all.iter().map(|o| &o.seen));
+        for text in met.map(|seen| &*seen.text) {
             if !done.insert(text) {
                 continue;
             }
             let all = entries(self.doc, text);
             let most = |e: &Entry| known.get(&e.key).map_or(0, |(most, _)| *most);
-            let is_new = |at: &usize| count(&all[..*at], &all[*at].key) >= most(&all[*at]);
+            let is_new = |at: &usize| {
+                let e = &all[*at];
+                !gone.contains(&e.key) && count(&all[..*at], &e.key) >= most(e)
+            };
             let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
             // One that is itself an older one in other words is there only as it is.
             let has = |e: &&&Entry| {
                 let older = || known.values().any(|(_, k)| again(k, e));
-                count(written, &e.key) >= count(&all, &e.key)
-                    || written.iter().any(|w| again(w, e)) && !older()
+                let (there, of) = (count(written, &e.key), count(&all, &e.key));
+                let reworded = written.iter().filter(|w| again(w, e)).count();
+                there >= of || there + reworded >= of && !older()
             };
-            let place = met(text).or_else(|| used(text)).map(|at| {
-                let earlier = candidates.iter().filter(|c| met(c) < Some(at)).count();
+            let place = last(text).or_else(|| used(text)).map(|at| {
+                let earlier = candidates.iter().filter(|c| last(c) < Some(at)).count();
                 earlier.min(candidates.len() - 1)
             });
             if let Some(place) = place
@@ -375,6 +404,9 @@ impl Observations {
                 let (most, _) = known.entry(e.key.clone()).or_insert_with(|| (0, e.clone()));
                 *most = here.max(*most);
             }
+            let fewer = |e: &&Entry| count(&all, &e.key) < count(&before, &e.key);
+            gone.extend(before.iter().filter(fewer).map(|e| e.key.clone()));
+            before = all;
         }
         floor
     }
@@ -399,138 +431,6 @@ fn versions<'o>(from: &[&'o Observation]) -> Vec<&'o str> {
     texts
 }
 
-// --- entries
-
-/// A mission, or a key path with its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Entry {
-    /// The same for the same entry wherever it is.
-    key: String,
-    /// The section of a mission.
-    place: usize,
-    /// The key path.
-    path: Option<String>,
-    /// What may be reworded.
-    text: String,
-}
-
-fn entries(doc: Doc, written: &str) -> Vec<Entry> {
-    match doc {
-        Doc::Missions => {
-            let items = text::parse(written).unwrap_or_default().items;
-            let entry = |i: text::Item| {
-                let (key, place, path) = (i.text.clone(), i.section, None);
-                Entry { key, place, path, text: i.text }
-            };
-            items.into_iter().map(entry).collect()
-        }
-        Doc::Config => {
-            let mut all = Vec::new();
-            for (key, value) in text::keys(written).unwrap_or_default() {
-                values(&key, &value, &mut all);
-            }
-            all
-        }
-    }
-}
-
-fn values(path: &str, value: &Value, all: &mut Vec<Entry>) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            map.iter().for_each(|(key, value)| values(&format!("{path}\0{key}"), value, all));
-        }
-        value => {
-            let text = value.to_string();
-            let (key, path) = (format!("{path}\0\0{text}"), Some(path.to_owned()));
-            all.push(Entry { key, place: 0, path, text });
-        }
-    }
-}
-
-/// Whether two entries that are not the same are one in other words, or two values of one key.
-fn again(a: &Entry, b: &Entry) -> bool {
-    match (&a.path, &b.path) {
-        _ if a.key == b.key => false,
-        (None, None) => similar(&a.text, &b.text) >= REWORDED,
-        (a, b) => a == b,
-    }
-}
-
-/// How alike two texts are that count as one and its rewording.
-const REWORDED: f64 = 0.6;
-
-/// The share of two texts that is in runs which both have, as `difflib` of Python finds them.
-fn similar(a: &str, b: &str) -> f64 {
-    fn matching(a: &[char], b: &[char]) -> usize {
-        let mut best = (0, 0, 0);
-        for i in 0..a.len() {
-            for j in 0..b.len() {
-                let run = a[i..].iter().zip(&b[j..]).take_while(|(x, y)| x == y).count();
-                if run > best.0 {
-                    best = (run, i, j);
-                }
-            }
-        }
-        let (run, i, j) = best;
-        match run {
-            0 => 0,
-            run => run + matching(&a[..i], &b[..j]) + matching(&a[i + run..], &b[j + run..]),
-        }
-    }
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    match a.len() + b.len() {
-        0 => 1.0,
-        all => 2.0 * matching(&a, &b) as f64 / all as f64,
-    }
-}
-
-struct Compared {
-    distance: usize,
-    kept: usize,
-}
-
-/// How far a text is from a version, and how much of the version it has.
-fn compare(version: &[Entry], written: &[Entry]) -> Compared {
-    let mut rest: Vec<&Entry> = written.iter().collect();
-    let (mut distance, mut kept) = (0, 0);
-    // The same, first where it was, then elsewhere.
-    let mut gone: Vec<&Entry> = version.iter().collect();
-    for anywhere in [false, true] {
-        gone.retain(|v| {
-            let same = |w: &&Entry| w.key == v.key && (anywhere || w.place == v.place);
-            let Some(at) = rest.iter().position(same) else { return true };
-            rest.remove(at);
-            kept += 1;
-            distance += usize::from(anywhere);
-            false
-        });
-    }
-    // Another value of the same key: one change; the same entry only if the values are alike.
-    gone.retain(|v| {
-        let Some(at) = rest.iter().position(|w| v.path.is_some() && w.path == v.path) else {
-            return true;
-        };
-        kept += usize::from(similar(&v.text, &rest[at].text) >= REWORDED);
-        distance += 1;
-        rest.remove(at);
-        false
-    });
-    // In other words, the most alike first.
-    loop {
-        let mut best: Option<(f64, usize, usize)> = None;
-        for (i, v) in gone.iter().enumerate().filter(|(_, v)| v.path.is_none()) {
-            for (j, w) in rest.iter().enumerate().filter(|(_, w)| w.path.is_none()) {
-                let ratio = similar(&v.text, &w.text);
-                if ratio >= REWORDED && best.is_none_or(|(most, ..)| ratio > most) {
-                    best = Some((ratio, i, j));
-                }
-            }
-        }
-        let Some((_, i, j)) = best else { break };
-        gone.remove(i);
-        rest.remove(j);
-        kept += 1;
-        distance += 1;
-    }
-    Compared { distance: distance + gone.len() + rest.len(), kept }
-}
+#[cfg(test)]
+#[path = "base_tests.rs"]
+mod tests;

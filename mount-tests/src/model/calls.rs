@@ -484,8 +484,8 @@ impl<R: Real> Run<R> {
         };
         let uses = met.and_then(|met| book.own(by, met));
         let current = met.is_some_and(|met| met.exact && met.text == self.docs[of(doc)].current());
-        let text = met.map_or("", |met| &met.text);
-        let text = match doc {
+        let others = if met == own { book.others_of(by) } else { Vec::new() };
+        let with_lines = |text: &str| match doc {
             Doc::Missions => text::with_appended(text, lines),
             Doc::Config => {
                 let mut keys = text::keys(text).unwrap_or_default();
@@ -496,8 +496,21 @@ impl<R: Real> Run<R> {
             }
         };
         let since = met.map_or(usize::MAX, |met| met.since);
-        let seen = Seen { version: usize::MAX, since, text, exact: false };
-        self.book(doc).use_up(uses);
-        self.book(doc).saved(by, seen, current);
+        let believed = |text: &str, since| Seen {
+            version: usize::MAX,
+            since,
+            text: with_lines(text),
+            exact: false,
+        };
+        let seen = believed(met.map_or("", |met| &met.text), since);
+        let others: Vec<Seen> = others.iter().map(|s| believed(&s.text, s.since)).collect();
+        let book = self.book(doc);
+        book.use_up(uses);
+        let doubtful = others.len();
+        others.into_iter().for_each(|seen| book.saved(by, seen, false));
+        book.saved(by, seen, current);
+        if doubtful > 0 {
+            book.either(doubtful + 1);
+        }
     }
 }

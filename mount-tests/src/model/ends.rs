@@ -1,6 +1,5 @@
 //! The ends of processes and daemons, and what must be left after them (R8, R11).
 
-use super::base::Observations;
 use super::edit;
 use super::ops::{Doc, Edits, Way};
 use super::real::Real;
@@ -69,11 +68,7 @@ impl<R: Real> Run<R> {
     pub(super) fn rest(&mut self) -> Verdict {
         self.real.rest();
         let resting = self.resting();
-        self.appends_rest(&resting)?;
-        if self.real.exact() {
-            self.books.iter_mut().for_each(Observations::keep);
-        }
-        Ok(())
+        self.appends_rest(&resting)
     }
 
     pub(super) fn remount(&mut self) -> Verdict {

@@ -12,11 +12,14 @@
 mod base;
 mod calls;
 mod checks;
+mod drafts;
 mod edit;
 mod ends;
+mod entries;
 mod mount;
 pub mod ops;
 pub mod oracle;
+mod order;
 mod real;
 mod run;
 mod shrink;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::ops::Doc;
+use super::order::{order, reordered};
 use super::text::{self, Item, List};
 
 /// What a writer has seen.
@@ -137,7 +138,7 @@ impl Save<'_> {
                 return Err(format!("the line {line:?} should be there {wanted} times, not {n}"));
             }
         }
-        order([&s, &w, &c, &n], moved_w, moved_c, self.rows_changed)
+        order([&s, &w, &c, &n], &between, (moved_w, moved_c), self.rows_changed)
     }
 }
 
@@ -160,7 +161,12 @@ fn copies(s: &[Item], w: &[Item], c: &[Item], next: usize) -> Verdict {
         .concat()
         .windows(2)
         .all(|i| i[0].text == i[1].text && i[0].section == i[1].section);
-    let least = if written > seen { wanted.min(current.max(1)) } else { wanted };
+    // What the writer has made of one may be what somebody else has made of it, or added.
+    let is_in =
+        |all: &[Item], i: &Item| all.iter().any(|j| (&j.text, j.section) == (&i.text, i.section));
+    let made_by_both = w.iter().filter(|i| !is_in(s, i) && is_in(c, i)).count();
+    let wanted_least = wanted - made_by_both.min(wanted.saturating_sub(1));
+    let least = if written > seen { wanted.min(current.max(1)) } else { wanted_least };
     let most = match alike {
         true if written < seen => wanted.max(current),
         true => wanted,
@@ -250,61 +256,6 @@ fn verbatim(s: Option<&Item>, w: Option<&Item>, c: Option<&Item>, next: &Item) -
         }
         _ => Ok(()),
     }
-}
-
-/// The missions of one section that are there once, in order.
-fn sequence(list: &List, section: usize) -> Vec<u32> {
-    let mut count = BTreeMap::new();
-    list.items.iter().for_each(|i| *count.entry(i.number).or_insert(0) += 1);
-    let there = list.items.iter().filter(|i| i.section == section && count[&i.number] == 1);
-    there.map(|i| i.number).collect()
-}
-
-/// Whether one text may have moved anything that was in the other, to another section among others.
-/// Of equal lines nobody can tell which one stands where.
-fn reordered(a: &List, b: &List) -> bool {
-    let several = |list: &List| {
-        let mut numbers: Vec<u32> = list.items.iter().map(|i| i.number).collect();
-        numbers.sort_unstable();
-        numbers.windows(2).any(|two| two[0] == two[1])
-    };
-    if several(a) || several(b) {
-        return true;
-    }
-    let once = |list: &List, line: &String| list.order.iter().filter(|l| *l == line).count() == 1;
-    let common = |line: &&String| once(a, line) && once(b, line);
-    !a.order.iter().filter(common).eq(b.order.iter().filter(common))
-}
-
-/// The order within a section: what nobody moved stays as it was, in relation to everything that
-/// nobody moved; of two who have moved something no order is asked for.
-fn order(lists: [&List; 4], moved_w: bool, moved_c: bool, rows_changed: bool) -> Verdict {
-    for section in 0..4 {
-        let [s, w, c, n] = lists.map(|list| sequence(list, section));
-        let exported = rows_changed && section > 1;
-        for (at, a) in n.iter().enumerate() {
-            for b in &n[at + 1..] {
-                let before = |list: &[u32]| {
-                    let place = |x| list.iter().position(|y| y == x);
-                    Some(place(a)? < place(b)?)
-                };
-                let (in_w, in_c) = (before(&w), before(&c));
-                // What two have added is there once; at which place, is not said.
-                let twice = |x: &u32| !s.contains(x) && w.contains(x) && c.contains(x);
-                let both_added = twice(a) || twice(b);
-                let wrong = |who: &str| {
-                    Err(format!("{a} stands above {b}, which {who} had the other way round"))
-                };
-                if !moved_w && in_c == Some(false) && !both_added {
-                    return wrong("the current version");
-                }
-                if !moved_c && !exported && in_w == Some(false) && !both_added {
-                    return wrong("the writer");
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A blind save only adds (R3): every line that was there is there as it was, in its order, and

@@ -48,6 +48,46 @@ fn what_others_added_must_stay_and_what_the_writer_removed_must_go() {
 }
 
 #[test]
+fn order_is_kept_beside_equal_missions_too() {
+    let all = "## Pending\n- A\n- B\n- A\n- C\n";
+    let written = all.replace("- C\n", "- C\n- D\n");
+    let current = all.replace("- C\n", "- C\n- E\n");
+    let good = "## Pending\n- A\n- B\n- A\n- C\n- E\n- D\n";
+    merged(Some(all), &written, &current, good).unwrap();
+    let bad = "## Pending\n- A\n- C\n- A\n- B\n- E\n- D\n";
+    assert!(merged(Some(all), &written, &current, bad).is_err());
+}
+
+#[test]
+fn what_was_added_beside_one_of_equal_missions_may_stand_beside_any_of_them() {
+    // Somebody has put another A on top. Whether that is the one below which D was written, nobody knows.
+    let (seen, written) = ("## Pending\n- B\n- A\n- C\n", "## Pending\n- B\n- A\n- D\n- C\n");
+    let current = "## Pending\n- A\n- B\n- A\n- C\n";
+    for good in ["## Pending\n- A\n- B\n- A\n- D\n- C\n", "## Pending\n- A\n- D\n- B\n- A\n- C\n"] {
+        merged(Some(seen), written, current, good).unwrap();
+    }
+    // Beside another one it must stay.
+    let (written, bad) =
+        (seen.replace("- B\n", "- D\n- B\n"), "## Pending\n- A\n- B\n- A\n- D\n- C\n");
+    assert!(merged(Some(seen), &written, current, bad).is_err());
+}
+
+#[test]
+fn what_both_have_made_of_a_mission_is_there_once_or_twice() {
+    let seen = "## Pending\n- A\n- B\n";
+    let (written, current) = ("## Pending\n- A +1\n- B\n", "## Pending\n- A\n- A +1\n- B\n");
+    for good in [written, "## Pending\n- A +1\n- A +1\n- B\n"] {
+        merged(Some(seen), written, current, good).unwrap();
+    }
+    assert!(merged(Some(seen), written, current, "## Pending\n- B\n").is_err());
+    let other = "## Pending\n- A +2\n- B\n";
+    assert!(
+        merged(Some(seen), other, current, other).is_err(),
+        "the added one is not the writer's"
+    );
+}
+
+#[test]
 fn a_removal_never_beats_a_change() {
     let (removed, changed) = (ALL.replace("- B\n", ""), ALL.replace("- B\n", "- B +1\n"));
     for (written, current) in [(&removed, &changed), (&changed, &removed)] {

@@ -91,6 +91,13 @@ pub(super) struct Lineage {
     /// The version up to which it is known what came with each, and what went with any.
     counted: Option<Arc<Version>>,
     removed: HashSet<u64>,
+    /// Some versions may have the same text and not be known as one yet.
+    apart: bool,
+}
+
+/// The later one of two with one text is the one to go by.
+fn age(version: &Arc<Version>) -> (Rev, bool) {
+    (version.rev, !version.belief)
 }
 
 fn revision_of(version: &Version) -> Option<Rev> {
@@ -171,7 +178,6 @@ impl Lineage {
             // The newer one knows more of the identities of what is in it, also if it is a text that its
             // writer alone has. One that was only on record has to be at hand when this meeting is put
             // there too.
-            let age = |v: &Version| (v.rev, !v.belief);
             if known.version.as_ref().is_none_or(|v| age(v) < age(version)) {
                 (known.version, known.size) = (Some(version.clone()), size);
             }
@@ -290,6 +296,44 @@ impl Lineage {
         known.version.clone()
     }
 
+    /// Of versions on record only the revisions are known at first: those with the same text are one,
+    /// as if they had been met one after the other.
+    pub fn unite(&mut self, versions: &dyn Versions) {
+        if !std::mem::take(&mut self.apart) {
+            return;
+        }
+        let serials: Vec<u64> = self.versions.iter().map(|k| k.serial).collect();
+        for serial in serials {
+            self.version(serial, versions);
+        }
+        let mut one: Vec<Known> = Vec::new();
+        let mut same: HashMap<u64, u64> = HashMap::new();
+        for mut known in std::mem::take(&mut self.versions) {
+            let equal = |other: &&mut Known| match (&other.version, &known.version) {
+                (Some(a), Some(b)) => {
+                    other.view == known.view
+                        && other.size == known.size
+                        && a.view(known.view) == b.view(known.view)
+                }
+                _ => false,
+            };
+            match one.iter_mut().find(equal) {
+                Some(first) => {
+                    same.insert(known.serial, first.serial);
+                    if first.version.as_ref().map(age) < known.version.as_ref().map(age) {
+                        first.version = known.version.take();
+                    }
+                    first.rev = first.rev.max(known.rev);
+                }
+                None => one.push(known),
+            }
+        }
+        self.versions = one;
+        for o in &mut self.observations {
+            o.version = same.get(&o.version).copied().unwrap_or(o.version);
+        }
+    }
+
     /// The entries of a keyed version.
     pub fn keys(
         &mut self,
@@ -317,14 +361,22 @@ impl Lineage {
             && let Some(first) = versions.first(view.doc())
         {
             let size = first.view(view).map(|c| c.len());
-            match self.versions.iter().position(|k| k.is(&first, view, size)) {
-                Some(at) => self.versions[..=at].rotate_right(1),
+            // Only a text that was shown before anybody had saved was there earlier.
+            let fresh = |k: &&Known| k.rev.is_some_and(|rev| rev < first.rev);
+            let place = self.versions.iter().take_while(fresh).count();
+            let at = match self.versions.iter().position(|k| k.is(&first, view, size)) {
+                Some(at) => {
+                    let place = place.min(at);
+                    self.versions[place..=at].rotate_right(1);
+                    place
+                }
                 None => {
                     self.serial += 1;
-                    self.versions.insert(0, Known::new(self.serial, first, view));
+                    self.versions.insert(place, Known::new(self.serial, first, view));
+                    place
                 }
-            }
-            self.first = self.versions.first().map(|k| k.serial);
+            };
+            self.first = self.versions.get(at).map(|k| k.serial);
             // What came with the others is counted from it.
             self.counted = None;
             self.removed.clear();
@@ -414,7 +466,8 @@ impl Lineage {
         if self.observations.len() <= VERSIONS_KEPT {
             return Vec::new();
         }
-        let mut count: HashMap<(u64, u32, Option<ProcId>, Arc<[ProcId]>), usize> = HashMap::new();
+        type Family = (u64, u32, Option<ProcId>, Arc<[ProcId]>);
+        let mut count: HashMap<Family, usize> = HashMap::new();
         let mut over = HashSet::new();
         for o in self.observations.iter().rev() {
             // Of a process that lives only its own observations stand for each other.
@@ -466,6 +519,7 @@ impl Lineage {
             let (serial, version, size) = (self.serial, None, None);
             let (keys, came) = (None, None);
             self.versions.push(Known { serial, version, stored: at, view, rev, size, keys, came });
+            self.apart = true;
             serial
         });
         for id in who.chain() {

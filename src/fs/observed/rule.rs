@@ -105,6 +105,7 @@ pub(super) fn choose(
     question: &Question<'_>,
     versions: &dyn Versions,
 ) -> Choice {
+    lineage.unite(versions);
     let mut search = Search { lineage, question, versions, compared: HashMap::new(), backup: None };
     search.choose()
 }
@@ -415,5 +416,6 @@ impl Search<'_> {
 
 /// Whether the text has an entry that came with a version: as it is, or with more at its end.
 fn has(found: &Comparison, key: u64) -> bool {
-    found.missing.iter().find(|e| e.key == key).is_none_or(|missing| missing.extended)
+    // Of several equal ones all.
+    found.missing.iter().filter(|e| e.key == key).all(|e| e.extended)
 }

@@ -450,3 +450,225 @@ fn a_file_that_was_renamed_onto_the_name_is_no_backup_later() {
         Remount,
     ]);
 }
+
+#[test]
+fn a_refused_text_stays_whose_name_was_somebody_elses_before() {
+    again(&[
+        Open { who: 2, slot: 1, doc: Doc::Missions, mode: Mode::Truncate },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 5, section: 3, at: 3 }]),
+        },
+        Fsync { who: 2, slot: 1 },
+        Write { who: 2, slot: 1, edits: edits([]) },
+        Save { who: 2, doc: Doc::Missions, way: Way::Keep, edits: edits([Drop { at: 1 }]) },
+        Bad { who: 1, doc: Doc::Missions, way: Way::Keep, wrong: Wrong::Blank },
+        Remount,
+    ]);
+}
+
+#[test]
+fn of_equal_missions_all_must_be_there_to_know_a_version() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Drop { at: 2 }, Add { number: 2, section: 0, at: 2 }]),
+        },
+        Look { who: 0, doc: Doc::Missions },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Alter { number: 4, at: 3 }]) },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([
+                Note { number: 6, at: 4 },
+                Add { number: 7, section: 0, at: 0 },
+                Alter { number: 8, at: 7 },
+            ]),
+        },
+    ]);
+}
+
+#[test]
+fn texts_that_are_equal_are_one_version_after_a_restart_too() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Add { number: 5, section: 0, at: 2 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 1, section: 0, to: 0 }, Add { number: 7, section: 2, at: 2 }]),
+        },
+        Remount,
+        Save { who: 0, doc: Doc::Missions, way: Way::Truncate, edits: edits([Drop { at: 4 }]) },
+        Look { who: 0, doc: Doc::Missions },
+        Open { who: 0, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+        Write { who: 0, slot: 0, edits: edits([Alter { number: 12, at: 3 }]) },
+        Close { who: 0, slot: 0 },
+    ]);
+}
+#[test]
+fn one_that_went_and_came_back_stands_where_others_have_put_it() {
+    again(&[
+        Append {
+            who: 2,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 10, section: 1, at: 7 }]),
+        },
+        Append {
+            who: 0,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 11, section: 1, at: 6 }]),
+        },
+        Sql { edit: Add { number: 14, section: 2, at: 7 } },
+        Look { who: 2, doc: Doc::Missions },
+        Crash,
+        Remount,
+        Save { who: 0, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Save { who: 2, doc: Doc::Missions, way: Way::Truncate, edits: edits([]) },
+        Append {
+            who: 2,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 17, section: 1, at: 3 }]),
+        },
+        Crash,
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 1, section: 0, to: 3 }]),
+        },
+    ]);
+}
+#[test]
+fn what_is_added_beside_one_that_came_back_stands_beside_it() {
+    again(&[
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Add { number: 6, section: 0, at: 7 }]),
+        },
+        CrashIn { who: 2, doc: Doc::Missions, way: Some(Way::Rename), edits: edits([]), after: 0 },
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Add { number: 13, section: 2, at: 6 }]),
+        },
+        Save { who: 2, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: edits([]) },
+        Draft {
+            who: 0,
+            doc: Doc::Missions,
+            edits: edits([Note { number: 20, at: 1 }, Add { number: 21, section: 0, at: 0 }]),
+        },
+        Publish { who: 0, by: 0 },
+    ]);
+}
+#[test]
+fn what_two_have_made_of_a_mission_is_one_if_it_is_the_same() {
+    again(&[
+        Save { who: 2, doc: Doc::Missions, way: Way::Unlink, edits: edits([]) },
+        Term,
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Add { number: 3, section: 0, at: 4 }]),
+        },
+        Look { who: 2, doc: Doc::Missions },
+        Crash,
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Alter { number: 6, at: 4 }, Move { at: 7, section: 1, to: 3 }]),
+        },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Move { at: 4, section: 0, to: 0 }, Add { number: 9, section: 2, at: 3 }]),
+        },
+        Look { who: 2, doc: Doc::Missions },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Truncate,
+            edits: edits([Alter { number: 11, at: 3 }, Drop { at: 3 }]),
+        },
+    ]);
+}
+#[test]
+fn what_is_met_after_a_rest_is_not_on_record_yet() {
+    again(&[
+        Sql { edit: Add { number: 1, section: 2, at: 3 } },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Keep,
+            edits: edits([Add { number: 4, section: 0, at: 6 }]),
+        },
+        Look { who: 1, doc: Doc::Missions },
+        Crash,
+        Rest,
+        Look { who: 0, doc: Doc::Missions },
+        CrashIn {
+            who: 1,
+            doc: Doc::Missions,
+            way: None,
+            edits: edits([Move { at: 1, section: 2, to: 4 }, Add { number: 8, section: 2, at: 5 }]),
+            after: 1000,
+        },
+        Save {
+            who: 1,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Move { at: 1, section: 1, to: 7 }]),
+        },
+        Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+    ]);
+}
+#[test]
+fn one_that_came_back_by_a_rename_stands_where_that_has_put_it() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([
+                Add { number: 1, section: 3, at: 3 },
+                Add { number: 2, section: 3, at: 3 },
+                Drop { at: 1 },
+            ]),
+        },
+        Sql { edit: Add { number: 3, section: 2, at: 1 } },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Add { number: 4, section: 0, at: 3 }]) },
+        Open { who: 0, slot: 1, doc: Doc::Missions, mode: Mode::Both },
+        Look { who: 2, doc: Doc::Missions },
+        Look { who: 0, doc: Doc::Missions },
+        Draft {
+            who: 2,
+            doc: Doc::Missions,
+            edits: edits([
+                Note { number: 5, at: 2 },
+                Unnote { at: 2 },
+                Add { number: 6, section: 0, at: 1 },
+            ]),
+        },
+        Save { who: 2, doc: Doc::Missions, way: Way::Unlink, edits: edits([Drop { at: 6 }]) },
+        Publish { who: 2, by: 2 },
+        Write { who: 0, slot: 1, edits: edits([Move { at: 3, section: 0, to: 2 }]) },
+        Close { who: 0, slot: 1 },
+    ]);
+}
