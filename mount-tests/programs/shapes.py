@@ -72,8 +72,9 @@ def on_a_terminal(cmd):
             pass
     except OSError:
         pass
-    os.close(fd)
+    # The terminal hangs up when it is closed, which would end a command that is not quite over.
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(fd)
     assert code == 0, (code, cmd)
 
 

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 /// The longest that an ordinary command may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 
-/// Somebody who runs programs. Every command is a session of its own (`setsid`), so that two
-/// commands are strangers to each other; use [`crate::Shell`] or one `bash` script for
-/// commands that belong together.
+/// Somebody who runs programs. Every command is a session of its own (`setsid`) and a child of the
+/// test, so that two commands are kin of each other, as the tool calls of an agent are; use
+/// [`Actor::orphan`] for strangers.
 #[derive(Debug, Clone)]
 pub struct Actor {
     cwd: PathBuf,
@@ -45,6 +45,11 @@ impl Actor {
     pub fn limit(mut self, limit: Duration) -> Actor {
         self.limit = limit;
         self
+    }
+
+    /// The longest that a command may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.limit
     }
 
     /// The same actor with one more environment variable.

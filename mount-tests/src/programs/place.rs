@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Broken, Doc, Kind, Program, Style};
-use crate::{Actor, Ran, programs_dir};
+use crate::{Actor, programs_dir};
 
 /// The longest that one save may take, editors on a busy machine included.
 const SAVE_LIMIT: Duration = Duration::from_secs(40);
@@ -51,7 +51,7 @@ impl Job {
 /// What a program did.
 #[derive(Debug)]
 pub struct Saved {
-    /// Its exit code, -1 for a signal.
+    /// Its exit code, 128 and more for a signal.
     pub code: i32,
     /// The first line of what it said, paths and numbers of processes taken out.
     pub said: String,
@@ -101,14 +101,15 @@ impl Place {
             .env("LINE", &job.line)
             .env("CUT", job.cut.to_string());
         let script = format!(". \"$PROGRAMS/prelude.sh\"\n{}", program.script);
-        let mut running = actor.spawn_bash(&script);
+        // Nobody's kin: what the programs before it have read and saved says nothing about it.
+        let running = actor.spawn_orphan(&script);
         let end = std::time::Instant::now() + SAVE_LIMIT;
         while !self.mark("seen").exists() && !running.ended() && std::time::Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         if !self.mark("seen").exists() {
-            let ran = running.wait();
-            panic!("{} never came to its pause:\n{}{}", program.id, ran.stdout, ran.stderr);
+            let (_, out, err) = running.wait();
+            panic!("{} never came to its pause:\n{out}{err}", program.id);
         }
         between();
         std::fs::write(self.mark("go"), "").expect("go");
@@ -117,17 +118,17 @@ impl Place {
         saved
     }
 
-    fn told(&self, ran: Ran) -> Saved {
+    fn told(&self, (code, out, err): (i32, String, String)) -> Saved {
         // An editor without a terminal has no other place for its words.
         let said = std::fs::read_to_string(self.mark("said")).unwrap_or_default();
-        let all = format!("{said}{}{}", ran.stderr, ran.stdout);
+        let all = format!("{said}{err}{out}");
         let said = all.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         let mut said = said.to_owned();
         for dir in [&self.scratch, &self.dir, &programs_dir()] {
             let dir = dir.to_string_lossy();
             said = said.replace(&format!("{dir}/"), "").replace(&*dir, ".");
         }
-        Saved { code: ran.code().unwrap_or(-1), said, all }
+        Saved { code, said, all }
     }
 
     /// What the program itself still has of its text: its source, or what an editor could
