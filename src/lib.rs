@@ -9,10 +9,13 @@
 //! * [`daemon`]: the life of the serving process;
 //! * [`fuse`]: the only room that knows fuser and errno numbers;
 //! * [`vfs`]: what the file system means, without FUSE: names, handles, saves, plain files;
+//! * [`fs`]: what each process has met of a document, and which version a save started from;
 //! * [`documents`]: one folder per document kind, and [`documents::live`], where a save
 //!   commits;
 //! * [`foreign`]: the databases of atomic-agent beside ours, and taking in another one's;
 //! * [`store`]: SQLite, migrations, the transaction gate, history;
+//! * [`process`]: who asks: processes, their ancestors, their mounts;
+//! * [`merge`]: how far a text is from a version, entry by entry;
 //! * [`text`]: pure algorithms on lines;
 //! * [`model`]: plain types.
 

@@ -70,10 +70,11 @@ fn a_blind_save_and_an_undo_are_called_so() {
     let it = instance();
     let mut p = it.python();
     p.run("t = open('missions.md').read(); open('missions.md', 'w').write(t.replace('- beta two\\n', ''))");
+    let removal = newest(&it)["rev"].clone();
     p.run("import time; time.sleep(1.1); open('missions.md').read()");
     p.run("open('missions.md', 'w').write(t)");
     assert_eq!(it.read("missions.md"), MISSIONS);
-    assert_eq!(newest(&it)["base"], 2, "{}", newest(&it));
+    assert_eq!(newest(&it)["base"], removal, "{}", newest(&it));
 }
 
 #[test]
@@ -148,7 +149,9 @@ os.close(f)
     );
     std::fs::write(it.scratch("p.py"), program).expect("program");
     it.stranger("python3 $SCRATCH/p.py");
-    assert_eq!(it.texts("pending"), ["epsilon five", "omega ten"], "what came later stays");
+    let mut texts = it.texts("pending");
+    texts.sort();
+    assert_eq!(texts, ["epsilon five", "omega ten"], "what came later stays");
     it.stranger("! setfattr -n user.instancefs.base -v 1 missions.md 2> /dev/null");
 }
 

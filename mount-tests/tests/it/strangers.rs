@@ -122,19 +122,36 @@ def child(name, text, **kw):
         }
         polled(&mut daemon);
     }
-    for (round, session) in ["start_new_session=True", "start_new_session=False"].iter().enumerate()
-    {
+    // Unlike each other: a second text that rewords the first one's line would be an edit of it.
+    let words = ["omega", "quite_another"];
+    for (word, session) in words.iter().zip(["start_new_session=True", "start_new_session=False"]) {
         for sample in &KEYED {
-            let text = sample.blind.replace("omega", &format!("omega{round}"));
+            let text = sample.blind.replace("omega", word);
             daemon.run(&format!("child({:?}, {text:?}, {session})", sample.name));
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     for sample in &KEYED {
-        let wanted = ["omega0", "omega1"].iter().fold(now(sample), |text, omega| {
-            sample.with(&text, &blind_line(sample).replace("omega", omega))
+        let wanted = words.iter().fold(now(sample), |text, word| {
+            sample.with(&text, &blind_line(sample).replace("omega", word))
         });
         assert_eq!(it.read(sample.name), wanted);
     }
     daemon.run("os.chdir('/')");
+}
+
+/// Two calls of one family: whether the second one edits what the first one has written or adds
+/// something like it, its text alone tells.
+#[test]
+fn a_child_that_rewords_what_its_sibling_wrote_blindly_edits_it() {
+    let it = trio::files(Instance::builder()).start();
+    let mut parent = it.shell();
+    for word in ["omega0", "omega1"] {
+        let text = format!("## Pending\n\n- {word} last\n");
+        parent.run(&format!("bash -c 'printf %s \"{text}\" > missions.md'; true"));
+    }
+    let texts = it.texts("pending");
+    assert!(texts.contains(&"omega1 last".to_owned()), "{texts:?}");
+    assert!(!texts.contains(&"omega0 last".to_owned()), "{texts:?}");
+    assert!(texts.contains(&"alpha one".to_owned()), "{texts:?}");
 }

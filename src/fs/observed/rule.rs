@@ -274,18 +274,30 @@ impl Search<'_> {
         all.into_iter().take(CANDIDATES * 4).any(|serial| self.equals(serial))
     }
 
-    /// To remove and to make anew is to replace: what anybody of the user has met goes.
+    /// To remove and to make anew is to replace: what anybody of the user has met goes. Whoever has met
+    /// less than half of what was there, such as one who has only appended, does not count.
     fn replacement(&mut self, unlink: Unlink) -> Choice {
-        let uid = self.question.who.uid;
+        let (uid, view) = (self.question.who.uid, self.question.view);
         let met = |o: &Observation| o.who.uid == uid && o.kind != Kind::Absent;
-        let serial = self.lineage.newest_where(met);
-        let newest = serial.and_then(|serial| self.lineage.version(serial, self.versions));
-        let met = self.lineage.has_met(uid, &unlink.version, self.question.view);
-        let version = match newest {
-            Some(newest) if !met => newest,
-            _ => unlink.version,
-        };
-        Choice::of(Some(version), Rule::Unlinked)
+        let mut base = unlink.version.clone();
+        if let Some(text) = unlink.version.view(view)
+            && !self.lineage.has_met(uid, &unlink.version, view)
+        {
+            let bytes = text.to_vec();
+            let there = Written::new(&bytes, self.question.written.syntax());
+            let met: Vec<Observation> =
+                self.lineage.observations().iter().filter(|o| met(o)).cloned().collect();
+            for serial in distinct(&met).into_iter().take(CANDIDATES) {
+                let keys = self.lineage.keys(serial, view, there.syntax(), self.versions);
+                let Some(version) = self.lineage.version(serial, self.versions) else { continue };
+                let found = there.compared(&version, view, keys.as_deref());
+                if found.kept * 2 >= found.of_text {
+                    base = version;
+                    break;
+                }
+            }
+        }
+        Choice::of(Some(base), Rule::Unlinked)
     }
 
     /// Which of the candidates, oldest first, the text started from.
