@@ -49,6 +49,7 @@ mod sources;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod told;
 pub mod tree;
 mod writing;
 

@@ -3,8 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, atomic};
 
 use super::adopted::{errno, read_all};
 use super::commit::{Failed, Saver};
@@ -16,9 +15,8 @@ use super::observing::Start;
 use super::sources::Source;
 use super::tree::{OWN_DIR, Place, ROOT, Tree};
 use super::writing::source_too_big;
-use crate::documents::entries;
 use crate::documents::live::{SaveError, SaveRequest};
-use crate::documents::{Version, Written};
+use crate::documents::{Version, Written, entries};
 use crate::fs::observed::{Choice, Who};
 use crate::model::{Basis, Rule, View};
 use crate::process::Process;
@@ -130,8 +128,8 @@ impl Tree {
         to: At<'_>,
         how: Renaming,
     ) -> Result<()> {
-        static COPIES: AtomicU64 = AtomicU64::new(0);
-        let number = COPIES.fetch_add(1, Ordering::Relaxed);
+        static COPIES: atomic::AtomicU64 = atomic::AtomicU64::new(0);
+        let number = COPIES.fetch_add(1, atomic::Ordering::Relaxed);
         let name = format!("{OWN_DIR}-copy-{}-{number}", self.procs.own_pid());
         let temp = At { parent: to.parent, name: OsStr::new(&name) };
         let content = version.view(view).ok_or(Error::NotFound)?;
@@ -497,17 +495,5 @@ impl Tree {
         self.reveal(to, &self.who(who, renamer.as_ref()));
         self.hide(who, from, &source);
         Ok(())
-    }
-
-    /// Whether a new name may not be made here, and why.
-    pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
-        match self.fixed_place(parent, name) {
-            Place::Plain | Place::Ruled(_) => {
-                self.owned_clear(parent, name);
-                Ok(())
-            }
-            Place::Document(_) | Place::Link(_) | Place::OwnDir => Err(Error::Exists),
-            Place::Private => Err(Error::NotPermitted),
-        }
     }
 }

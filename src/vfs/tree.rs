@@ -297,6 +297,18 @@ impl Tree {
         }
     }
 
+    /// Whether a new name may not be made here, and why.
+    pub(super) fn forbid_new(&self, parent: Node, name: &OsStr) -> Result<()> {
+        match self.fixed_place(parent, name) {
+            Place::Plain | Place::Ruled(_) => {
+                self.owned_clear(parent, name);
+                Ok(())
+            }
+            Place::Document(_) | Place::Link(_) | Place::OwnDir => Err(Error::Exists),
+            Place::Private => Err(Error::NotPermitted),
+        }
+    }
+
     /// The same without the managed files: they are plain.
     pub(super) fn fixed_place(&self, parent: Node, name: &OsStr) -> Place {
         if parent != ROOT {

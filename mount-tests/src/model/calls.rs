@@ -18,29 +18,6 @@ fn judge(doc: Doc, bytes: &[u8]) -> Option<String> {
     good.then_some(text)
 }
 
-/// Whether no text that begins like this is one of the document. Of what the sequences write only
-/// these.
-fn hopeless(doc: Doc, bytes: &[u8]) -> bool {
-    match doc {
-        Doc::Missions => bytes.contains(&0),
-        Doc::Config => bytes.windows(3).any(|w| w == b": ,"),
-    }
-}
-
-/// What a read of so many bytes from here returns.
-fn slice(text: &[u8], position: u64, size: usize) -> Vec<u8> {
-    let from = (position as usize).min(text.len());
-    text[from..from.saturating_add(size).min(text.len())].to_vec()
-}
-
-/// How many bytes of these texts tell at least two of them apart.
-fn differ(texts: impl Iterator<Item = Vec<u8>>) -> Option<usize> {
-    let texts: Vec<Vec<u8>> = texts.collect();
-    let (first, rest) = texts.split_first()?;
-    let common = |other: &Vec<u8>| first.iter().zip(other).take_while(|(a, b)| a == b).count();
-    rest.iter().filter(|other| *other != first).map(|other| common(other) + 1).min()
-}
-
 impl<R: Real> Run<R> {
     pub(super) fn open(
         &mut self,
@@ -110,7 +87,7 @@ impl<R: Real> Run<R> {
         let mut look = None;
         let first = h.reading.is_none();
         let mut wanted = match h.own_text() {
-            Some(own) => slice(own, h.position, size),
+            Some(own) => text::slice(own, h.position, size),
             None => {
                 let last = docs.last();
                 let told = h.told.take();
@@ -133,19 +110,20 @@ impl<R: Real> Run<R> {
                     h.buffer = None;
                 }
                 (h.reading, h.moves, h.at_end) = (Some(version), false, false);
-                slice(docs.texts[version].as_bytes(), h.position, size)
+                text::slice(docs.texts[version].as_bytes(), h.position, size)
             }
         };
         let own = h.own_text().is_some();
         let answer = self.real.read(who, slot, h.position, size);
         if first && look.is_some() && !self.real.exact() {
             // A kernel may ask for the size on its own account, between the open and the first read.
-            let text = |v: usize, size: usize| slice(docs.texts[v].as_bytes(), h.position, size);
+            let text =
+                |v: usize, size: usize| text::slice(docs.texts[v].as_bytes(), h.position, size);
             let mut shown: Vec<usize> = (h.opened..=docs.last())
                 .filter(|v| answer.as_ref() == Ok(&text(*v, size)))
                 .collect();
             // Where a few bytes are the same in all of them, a few more tell them apart.
-            while let Some(more) = differ(shown.iter().map(|v| text(*v, usize::MAX))) {
+            while let Some(more) = text::differ(shown.iter().map(|v| text(*v, usize::MAX))) {
                 let answer = self.real.read(who, slot, h.position, more);
                 shown.retain(|v| answer.as_ref() == Ok(&text(*v, more)));
             }
@@ -237,7 +215,7 @@ impl<R: Real> Run<R> {
             if offset as usize <= h.anew {
                 h.anew = h.anew.max(end);
             }
-            if h.in_order && hopeless(doc, &text) {
+            if h.in_order && text::hopeless(doc, &text) {
                 errno = libc::EIO;
                 h.refused = true;
                 h.hopeless.get_or_insert(offset as usize);

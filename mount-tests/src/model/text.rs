@@ -4,6 +4,8 @@
 
 use serde_json::{Map, Value};
 
+use super::ops::Doc;
+
 /// The sections of missions.md with the states of their rows, in the order of a fresh document.
 pub const SECTIONS: [(&str, &str); 4] = [
     ("Pending", "pending"),
@@ -143,6 +145,29 @@ pub fn keys(text: &str) -> Result<Map<String, Value>, String> {
 /// A config as a program writes it.
 pub fn dump(map: &Map<String, Value>) -> String {
     format!("{:#}\n", Value::Object(map.clone()))
+}
+
+/// What a read of so many bytes from here returns.
+pub fn slice(text: &[u8], position: u64, size: usize) -> Vec<u8> {
+    let from = (position as usize).min(text.len());
+    text[from..from.saturating_add(size).min(text.len())].to_vec()
+}
+
+/// How many bytes of these texts tell at least two of them apart.
+pub fn differ(texts: impl Iterator<Item = Vec<u8>>) -> Option<usize> {
+    let texts: Vec<Vec<u8>> = texts.collect();
+    let (first, rest) = texts.split_first()?;
+    let common = |other: &Vec<u8>| first.iter().zip(other).take_while(|(a, b)| a == b).count();
+    rest.iter().filter(|other| *other != first).map(|other| common(other) + 1).min()
+}
+
+/// Whether no text that begins like this is one of the document. Of what the sequences write only
+/// these.
+pub fn hopeless(doc: Doc, bytes: &[u8]) -> bool {
+    match doc {
+        Doc::Missions => bytes.contains(&0),
+        Doc::Config => bytes.windows(3).any(|w| w == b": ,"),
+    }
 }
 
 #[cfg(test)]

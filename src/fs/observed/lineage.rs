@@ -1,29 +1,20 @@
 //! The observations of one document and the versions that they are of.
 
+mod record;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Kind, Stored, Versions, Who};
+use super::{Kind, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Syntax};
 use crate::merge::entries::Entry;
-use crate::model::{DocId, Rev, Stamp, View};
+use crate::model::{Rev, Stamp, View};
 use crate::process::ProcId;
 
-/// Versions that are kept, besides those that a living process may still save from.
-const VERSIONS_KEPT: usize = 64;
-/// Versions that are kept at most between two calls of [`Lineage::thin`].
-const VERSIONS_MOST: usize = 1024;
-/// Observations that are kept at most between two calls of [`Lineage::thin`].
-const OBSERVATIONS_MOST: usize = 8192;
-/// Observations of one version by dead processes with the same ancestors: each carries one save.
-const SIBLINGS_KEPT: usize = 16;
 /// Reads of one version by one process within this time of another observation of it by the same
 /// process count once with it, in nanoseconds.
 const ONCE: i64 = 1_000_000_000;
-/// Observations of one process that go to the store at once: of one that saves all the time only
-/// the latest matter.
-const STORED_AT_ONCE: usize = 4;
 /// Entries that are remembered as gone from earlier versions.
 const REMOVED_KEPT: usize = 100_000;
 
@@ -419,179 +410,5 @@ impl Lineage {
         }
         let all = self.versions.iter();
         all.filter_map(|k| Some((k.serial, k.came.clone()?))).collect()
-    }
-
-    // --- bounds
-
-    pub fn is_full(&self) -> bool {
-        self.versions.len() > VERSIONS_MOST || self.observations.len() > OBSERVATIONS_MOST
-    }
-
-    /// Between two calls of [`Lineage::thin`]: the older half goes.
-    pub fn make_room(&mut self) -> impl Iterator<Item = u64> + use<> {
-        let cut = self.observations.get(self.observations.len() / 2).map_or(0, |o| o.at);
-        self.drop_where(|o| o.at < cut).into_iter()
-    }
-
-    /// Lets go of versions that nobody can start from any more and of observations that say no more
-    /// than others do.
-    pub fn thin(&mut self, alive: &mut impl FnMut(ProcId) -> bool) -> Vec<u64> {
-        for known in &mut self.versions {
-            known.keys = None;
-        }
-        let mut gone = self.thin_siblings(alive);
-        if self.versions.len() <= VERSIONS_KEPT {
-            return gone;
-        }
-        let mut newest_of: HashMap<ProcId, u64> = HashMap::new();
-        for o in &self.observations {
-            if let Some(id) = o.who.process {
-                newest_of.insert(id, o.version);
-            }
-        }
-        let mut wanted: HashSet<u64> =
-            newest_of.into_iter().filter(|(id, _)| alive(*id)).map(|(_, v)| v).collect();
-        let mut last_met: HashMap<u64, u64> = HashMap::new();
-        for o in &self.observations {
-            last_met.insert(o.version, o.at);
-        }
-        let mut by_time: Vec<_> = last_met.into_iter().map(|(v, at)| (at, v)).collect();
-        by_time.sort_unstable_by(|a, b| b.cmp(a));
-        wanted.extend(by_time.iter().take(VERSIONS_KEPT).map(|(_, v)| *v));
-        gone.extend(self.drop_where(|o| !wanted.contains(&o.version)));
-        gone
-    }
-
-    fn thin_siblings(&mut self, alive: &mut impl FnMut(ProcId) -> bool) -> Vec<u64> {
-        if self.observations.len() <= VERSIONS_KEPT {
-            return Vec::new();
-        }
-        type Family = (u64, u32, Option<ProcId>, Arc<[ProcId]>);
-        let mut count: HashMap<Family, usize> = HashMap::new();
-        let mut over = HashSet::new();
-        for o in self.observations.iter().rev() {
-            // Of a process that lives only its own observations stand for each other.
-            let own = o.who.process.filter(|id| alive(*id));
-            let family = (o.version, o.who.uid, own, o.who.ancestors.clone());
-            let seen = count.entry(family).or_default();
-            *seen += 1;
-            if *seen > SIBLINGS_KEPT {
-                over.insert(o.at);
-            }
-        }
-        if over.is_empty() {
-            return Vec::new();
-        }
-        self.drop_where(|o| over.contains(&o.at))
-    }
-
-    /// Drops observations, and the versions that nobody has met then.
-    fn drop_where(&mut self, which: impl Fn(&Observation) -> bool) -> Vec<u64> {
-        let mut gone = Vec::new();
-        self.observations.retain(|o| {
-            let drop = which(o);
-            if drop {
-                gone.push(o.at);
-            }
-            !drop
-        });
-        let met: HashSet<u64> = self.observations.iter().map(|o| o.version).collect();
-        let first = self.first;
-        self.versions.retain(|k| met.contains(&k.serial) || Some(k.serial) == first);
-        let oldest = self.observations.first().map_or(u64::MAX, |o| o.at);
-        self.latest.retain(|_, at| *at >= oldest);
-        gone
-    }
-
-    // --- the store
-
-    /// All that may be in the store.
-    pub fn stored(&self) -> impl Iterator<Item = u64> {
-        self.observations.iter().map(|o| o.at)
-    }
-
-    pub fn recall(&mut self, stored: Stored) {
-        let Stored { at, when, who, kind, view, used, rev, has_text, .. } = stored;
-        let rev = (!has_text).then_some(rev);
-        let known = self.versions.iter().find(|k| rev.is_some() && k.rev == rev);
-        let version = known.map(|k| k.serial).unwrap_or_else(|| {
-            self.serial += 1;
-            let (serial, version, size) = (self.serial, None, None);
-            let (keys, came) = (None, None);
-            self.versions.push(Known { serial, version, stored: at, view, rev, size, keys, came });
-            self.apart = true;
-            serial
-        });
-        for id in who.chain() {
-            self.latest.insert(id, at);
-        }
-        self.observations.push(Observation {
-            at,
-            when,
-            who,
-            kind,
-            view,
-            version,
-            used,
-            kept: true,
-        });
-    }
-
-    pub fn take_changes(&mut self, changes: &mut Vec<Stored>) {
-        let mut count: HashMap<Who, usize> = HashMap::new();
-        for index in (0..self.observations.len()).rev() {
-            if self.observations[index].kept {
-                continue;
-            }
-            self.observations[index].kept = true;
-            let o = self.observations[index].clone();
-            let of = count.entry(o.who.clone()).or_default();
-            *of += 1;
-            if *of > STORED_AT_ONCE {
-                continue;
-            }
-            let Some(version) = self.known(o.version).and_then(|k| k.version.clone()) else {
-                continue;
-            };
-            let text = version.belief.then(|| version.view(o.view).map(|c| c.to_vec())).flatten();
-            changes.push(Stored {
-                at: o.at,
-                when: o.when,
-                who: o.who,
-                kind: o.kind,
-                view: o.view,
-                used: o.used,
-                rev: version.rev,
-                has_text: text.is_some(),
-                text,
-            });
-        }
-    }
-
-    pub fn not_kept(&mut self, at: u64) {
-        if let Some(index) = self.find(at) {
-            self.observations[index].kept = false;
-        }
-    }
-
-    /// The same observations of another document.
-    pub fn moved(
-        &mut self,
-        to: DocId,
-        versions: &dyn Versions,
-        as_new: impl Fn(&Arc<Version>) -> Option<Arc<Version>>,
-    ) -> Lineage {
-        let mut new = Lineage::default();
-        let Some(view) = to.views().next() else { return new };
-        for o in std::mem::take(&mut self.observations) {
-            let version = self.version(o.version, versions);
-            if let Some(version) = version.as_ref().and_then(&as_new) {
-                new.note(o.at, &o.who, view, &version, o.kind, o.when);
-                if let Some(last) = new.observations.last_mut().filter(|last| last.at == o.at) {
-                    last.used = o.used;
-                }
-            }
-        }
-        new
     }
 }
