@@ -387,7 +387,9 @@ impl Observations {
             let has = |e: &&&Entry| {
                 let older = || known.values().any(|(_, k)| again(k, e));
                 let (there, of) = (count(written, &e.key), count(&all, &e.key));
-                let reworded = written.iter().filter(|w| again(w, e)).count();
+                // One that the version has as it is is no other one in other words.
+                let other = |w: &&Entry| again(w, e) && count(&all, &w.key) == 0;
+                let reworded = written.iter().filter(other).count();
                 there >= of || there + reworded >= of && !older()
             };
             let place = last(text).or_else(|| used(text)).map(|at| {

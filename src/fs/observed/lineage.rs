@@ -86,9 +86,10 @@ pub(super) struct Lineage {
     apart: bool,
 }
 
-/// The later one of two with one text is the one to go by.
-fn age(version: &Arc<Version>) -> (Rev, bool) {
-    (version.rev, !version.belief)
+/// Whether the one is to go by and not the other, which has the same text. What two writers have each
+/// written alone stays as the first has meant it.
+fn outdates(one: &Version, other: &Version) -> bool {
+    (one.rev, !one.belief) > (other.rev, !other.belief) && !(one.belief && other.belief)
 }
 
 fn revision_of(version: &Version) -> Option<Rev> {
@@ -169,7 +170,7 @@ impl Lineage {
             // The newer one knows more of the identities of what is in it, also if it is a text that its
             // writer alone has. One that was only on record has to be at hand when this meeting is put
             // there too.
-            if known.version.as_ref().is_none_or(|v| age(v) < age(version)) {
+            if known.version.as_ref().is_none_or(|v| outdates(version, v)) {
                 (known.version, known.size) = (Some(version.clone()), size);
             }
             if !version.belief && known.rev.is_none_or(|rev| rev < version.rev) {
@@ -311,7 +312,9 @@ impl Lineage {
             match one.iter_mut().find(equal) {
                 Some(first) => {
                     same.insert(known.serial, first.serial);
-                    if first.version.as_ref().map(age) < known.version.as_ref().map(age) {
+                    if let (Some(a), Some(b)) = (&first.version, &known.version)
+                        && outdates(b, a)
+                    {
                         first.version = known.version.take();
                     }
                     first.rev = first.rev.max(known.rev);

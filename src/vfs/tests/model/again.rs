@@ -672,3 +672,27 @@ fn one_that_came_back_by_a_rename_stands_where_that_has_put_it() {
         Close { who: 0, slot: 1 },
     ]);
 }
+
+#[test]
+fn an_edit_in_place_starts_from_what_was_there_when_it_began() {
+    again(&[
+        Append { who: 1, doc: Doc::Missions, edits: edits([Add { number: 1, section: 1, at: 4 }]) },
+        Append { who: 0, doc: Doc::Missions, edits: edits([Add { number: 2, section: 0, at: 2 }]) },
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+        Patch { who: 1, slot: 0, at: 7, number: 3 },
+        Append { who: 2, doc: Doc::Missions, edits: edits([Alter { number: 6, at: 1 }]) },
+        Remount,
+    ]);
+}
+
+#[test]
+fn two_refusals_of_one_text_are_one_file() {
+    again(&[
+        Open { who: 0, slot: 0, doc: Doc::Missions, mode: Mode::Truncate },
+        Fsync { who: 0, slot: 0 },
+        Open { who: 0, slot: 1, doc: Doc::Missions, mode: Mode::Truncate },
+        Write { who: 0, slot: 0, edits: edits([]) },
+        Close { who: 0, slot: 1 },
+        Exit { who: 0 },
+    ]);
+}
