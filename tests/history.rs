@@ -80,7 +80,8 @@ fn log_names_who_made_each_revision() {
         assert_eq!((&entry["session"], &entry["via"]), (&3.into(), &"mount".into()));
         assert_eq!(entry["base"], if n == 0 { 0 } else { revs[n - 1] });
         assert!(entry["summary"].as_str().is_some_and(|s| !s.is_empty()));
-        assert_eq!((&entry["stale"], entry["overlaps"].as_array()), (&false.into(), Some(&vec![])));
+        assert_eq!(entry["overlaps"].as_array(), Some(&vec![]));
+        assert_eq!(entry["basis"], serde_json::json!({"rule": "own"}));
     }
     let all = objects(&ok(ifs(&place, &["-C", "s", "log", "--json"])));
     let docs: Vec<&str> = all.iter().map(|e| e["document"].as_str().unwrap()).collect();

@@ -173,6 +173,10 @@ impl Tree {
         if let (Written::Whole(text), false) = (written, saved.changed) {
             self.say_unchanged(saver, view, text, &saved, base.as_ref());
         }
+        if matches!(written, Written::Whole(_)) {
+            // The name is made anew, also by kin for whom it was there all the time.
+            self.absences.reveal(view, self.now(), |a| self.is_same_writer(&writer, a, view));
+        }
         self.last_saves.saved(&writer, view, &saved);
         self.observed.saved(&writer, view, &saved.believed, self.now());
         Ok(self.report_saved(saver, view, saved, number))

@@ -286,14 +286,14 @@ impl Tree {
     }
 
     /// Whether this flush is that of somebody who has emptied a managed file and wrote nothing
-    /// (`> outbox.md`): that is a save.
+    /// (`> outbox.md`): that is a save. A shell closes the file once before its command writes to it;
+    /// of a process that cannot be told the last close alone says that nothing more comes.
     fn emptied(&self, who: &Caller, h: &DocHandle) -> Result<bool> {
         if h.start.is_none() || !h.mode.truncate || !h.state.lock().only_truncated {
             return Ok(false);
         }
-        if self.procs.exiting(who.tid) == Exit::Killed
-            || !self.completes(h, self.process(who).as_ref())
-        {
+        let Some(flusher) = self.process(who) else { return Ok(false) };
+        if self.procs.exiting(who.tid) == Exit::Killed || !self.completes(h, Some(&flusher)) {
             return Ok(false);
         }
         let mut state = h.state.lock();

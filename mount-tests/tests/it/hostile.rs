@@ -37,7 +37,8 @@ fn another_user_reads_nothing_that_is_private_by_any_name_or_age() {
     it.sh("chmod 600 config.json; mkdir private; echo precious > private/notes.md; \
            chmod 700 private; echo precious > outbox.md; chmod 600 outbox.md; \
            echo precious > plain; chmod 600 plain; echo other > outbox.md");
-    it.actor().bash("echo '{\"key\": \"precious, bad' > config.json");
+    let (code, _) = it.actor().orphan("echo '{\"key\": \"precious, bad' > config.json");
+    assert_ne!(code, 0);
     it.sh("echo '{\"key\": \"precious too\"}' > config.json; rm outbox.md");
     let mut p = nobody(&it);
     let walk = "

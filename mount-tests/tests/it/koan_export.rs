@@ -21,7 +21,7 @@ fn agree(it: &Instance) {
 fn rm_of_the_document_removes_no_row_whoever_does_it() {
     let it = Instance::with(&[("missions.md", samples::MISSIONS)]);
     let rows = it.rows();
-    it.sh("rm missions.md");
+    it.stranger("rm missions.md");
     assert_eq!(it.read("missions.md"), samples::MISSIONS, "a stranger's read");
     assert_eq!(it.rows(), rows);
     // A program that removes it, finds it gone and writes its rows anew.
@@ -33,7 +33,7 @@ fn rm_of_the_document_removes_no_row_whoever_does_it() {
     // Inside its lock, between its rows and its export.
     let mut holder = holder(&it);
     holder.run("rows = koan.missions('.')\nrows[0]['text'] = 'first task, renamed'\nkoan.replace_all('.', rows)");
-    it.sh("rm missions.md");
+    it.stranger("rm missions.md");
     holder.run("os.unlink('missions.md')\nkoan.export('.')");
     lets_go(&mut holder);
     assert!(it.read("missions.md").contains("- first task, renamed"));

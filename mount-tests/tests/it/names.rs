@@ -20,10 +20,15 @@ def renameat2(a, b, flags):
 #[test]
 fn unlink_frees_the_name_for_the_remover_only_and_removes_no_row() {
     let it = instance();
+    let mut reader = it.python();
+    reader.run("open('missions.md').read()");
     let mut shell = it.shell();
     shell.run("rm missions.md");
-    assert_eq!(shell.attempt("test -e missions.md").0, 1, "gone for the remover's session");
-    assert_eq!(it.read("missions.md"), samples::MISSIONS, "there for everybody else");
+    assert_eq!(shell.attempt("test -e missions.md").0, 1, "gone for the remover's shell");
+    it.actor().bash("test -e missions.md").exits(1);
+    assert_eq!(it.stranger("cat missions.md"), samples::MISSIONS, "there for everybody else");
+    let met = reader.text("open('missions.md').read()");
+    assert_eq!(met, samples::MISSIONS, "there for kin that have met it");
     assert_eq!(it.rows().len(), 6);
 }
 
@@ -53,10 +58,11 @@ fn unlink_and_exclusive_create_is_a_save() {
 }
 
 #[test]
-fn rm_and_cat_in_a_shell_is_a_save_that_adds() {
+fn rm_and_cat_in_a_shell_is_a_save_that_replaces() {
     let it = instance();
     it.sh("rm missions.md && printf '## Pending\\n- fresh\\n' > missions.md");
-    assert_eq!(it.rows().len(), 7, "a remover has not read: its save only adds");
+    assert_eq!(it.read("missions.md"), "## Pending\n- fresh\n");
+    assert_eq!(it.texts("pending"), ["fresh"]);
 }
 
 #[test]
@@ -65,7 +71,7 @@ fn a_renamed_away_copy_is_a_plain_file_with_the_text_of_that_moment() {
     let mut shell = it.shell();
     shell.run("mv missions.md missions.md.bak");
     assert_eq!(shell.attempt("test -e missions.md").0, 1);
-    it.append("missions.md", "- by someone else");
+    it.stranger_appends("missions.md", "- by someone else\n");
     assert_eq!(shell.run("cat missions.md.bak"), samples::MISSIONS);
     shell.run("echo edited > missions.md.bak; rm missions.md.bak");
     assert_eq!(it.rows().len(), 7);

@@ -22,6 +22,12 @@ fn agent(it: &Instance, shape: &str) -> Python {
 /// The agent sends what a call of its own has read and empties the queue by another one.
 #[track_caller]
 fn empties(shape: &str) {
+    empties_and_leaves(shape, "4\n", "1 to 3 are sent, 4 is not");
+}
+
+/// The same where this is left.
+#[track_caller]
+fn empties_and_leaves(shape: &str, wanted: &str, why: &str) {
     for name in QUEUES {
         let it = queue(name);
         let mut agent = agent(&it, shape);
@@ -30,7 +36,7 @@ fn empties(shape: &str) {
         agent.run(&format!("agent.call(\": > '{name}'\")"));
         let left = it.read(name);
         agent.run("agent.end()");
-        assert_eq!(left, "4\n", "{name}: 1 to 3 are sent, 4 is not");
+        assert_eq!(left, wanted, "{name}: {why}");
     }
 }
 
@@ -38,7 +44,14 @@ macro_rules! empties {
     ($($shape:ident)*) => { mod empties { $(#[test] fn $shape() { super::empties(stringify!($shape)); })* } };
 }
 
-empties! { one_shell session terminal wrapped node_detached tmux_sessions requests double_fork }
+empties! { one_shell session terminal wrapped node_detached tmux_sessions requests }
+
+#[test]
+fn whoever_empties_without_any_kin_takes_out_nothing() {
+    for shape in ["double_fork", "setsid_f"] {
+        empties_and_leaves(shape, "1\n2\n3\n4\n", "nobody could know what was read");
+    }
+}
 
 #[test]
 fn a_drain_whose_calls_lock_one_by_one() {

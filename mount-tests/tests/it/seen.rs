@@ -32,8 +32,10 @@ fn config_keys_that_others_set_since_the_look_stay() {
 #[test]
 fn a_blind_save_of_missions_only_adds() {
     let it = missions();
-    it.sh("printf '## Pending\\n- four\\n- two\\n\\n## Done\\n- one\\n' > missions.md");
-    assert_eq!(it.texts("pending"), ["one", "two", "three", "four"]);
+    // It has less than half of the first version, so that it says nothing of where it comes from.
+    let text = "## Pending\\n- four\\n- two\\n- five\\n- six\\n\\n## Done\\n- one\\n";
+    it.stranger(&format!("printf '{text}' > missions.md"));
+    assert_eq!(it.texts("pending"), ["one", "two", "three", "four", "five", "six"]);
     assert_eq!(it.texts("done"), [] as [&str; 0], "nothing was moved");
 }
 
@@ -129,26 +131,11 @@ fn rule_3_a_look_that_the_save_keeps_nothing_of_does_not_count() {
 }
 
 #[test]
-fn rule_3_a_look_in_another_session_does_not_count() {
+fn rule_3_a_look_in_another_session_of_the_same_agent_counts() {
     let it = missions();
     it.sh("cat missions.md");
     it.sh("printf '## Pending\\n- one\\n' > missions.md");
-    assert_eq!(it.texts("pending"), ["one", "two", "three"]);
-}
-
-#[test]
-fn rule_3_a_daemon_does_not_lend_its_eyes_to_what_it_starts() {
-    let it = missions();
-    let mut shell = it.shell();
-    // The shell itself reads (builtin), its child writes: the shell is an ancestor.
-    shell.run("text=$(< missions.md); mapfile -t lines < missions.md; [ ${#lines[@]} -gt 0 ]");
-    it.append("missions.md", "- later");
-    let mut parent = it.python();
-    parent.run("open('missions.md').read()\nimport subprocess");
-    parent.run(
-        "subprocess.run(['python3', '-c', \"open('missions.md','w').write('## Pending\\\\n- one\\\\n')\"], check=True)",
-    );
-    assert_eq!(it.texts("pending"), ["one", "two", "three", "later"]);
+    assert_eq!(it.texts("pending"), ["one"]);
 }
 
 #[test]

@@ -68,6 +68,7 @@ impl Bench {
         }
         if self.program.meanwhile != Meanwhile::Blind {
             self.shorten(doc);
+            self.renew(doc);
             for &kind in self.program.kinds {
                 self.meanwhile(doc, kind);
             }
@@ -87,6 +88,25 @@ impl Bench {
         if from != to {
             self.it.edit(doc.name(), from, to);
         }
+    }
+
+    /// Makes the document one that it has never been, so that no edit brings an old version back:
+    /// whoever removes a file and puts an old version there means that no other change stays.
+    fn renew(&self, doc: Doc) {
+        let (text, sign) = doc.stranger(&self.it.read(doc.name()), 0);
+        self.change(doc, &text, &sign);
+    }
+
+    /// Somebody else's change, after which the document is `text`.
+    fn change(&self, doc: Doc, text: &str, sign: &str) {
+        match doc {
+            Doc::Json => {
+                let tail = text.trim_end().lines().rev().nth(1).unwrap_or_default();
+                self.it.edit(doc.name(), "\n}\n", &format!(",\n{tail}\n}}\n"));
+            }
+            Doc::Missions | Doc::Yaml => self.it.append(doc.name(), sign),
+        }
+        assert_eq!(self.it.read(doc.name()), text, "the other change itself");
     }
 
     fn revisions(&self, doc: Doc) -> u32 {
@@ -158,14 +178,7 @@ impl Bench {
         let (theirs, sign) = doc.stranger(&before, self.number);
         std::fs::write(self.it.scratch("changed"), "").expect("write");
         let saved = self.place.save(&self.program, &job, || {
-            match doc {
-                Doc::Json => {
-                    let tail = theirs.trim_end().lines().rev().nth(1).unwrap_or_default();
-                    self.it.edit(doc.name(), "\n}\n", &format!(",\n{tail}\n}}\n"));
-                }
-                Doc::Missions | Doc::Yaml => self.it.append(doc.name(), &sign),
-            }
-            assert_eq!(self.it.read(doc.name()), theirs, "{what}: the other change itself");
+            self.change(doc, &theirs, &sign);
         });
         std::fs::remove_file(self.it.scratch("changed")).expect("remove");
         let after = self.it.read(doc.name());

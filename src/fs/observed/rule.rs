@@ -1,13 +1,13 @@
 //! The rule by which a merge base is chosen (SEMANTICS, section 4): which observations to ask, and
 //! which of their versions the written text started from.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lineage::{Came, Lineage, Observation};
 use super::{Kind, Versions, Who};
 use crate::documents::Version;
-use crate::documents::entries::Written;
+use crate::documents::entries::{self, Written};
 use crate::merge::entries::Comparison;
 use crate::model::{Basis, Candidate, Rule, View};
 
@@ -281,7 +281,7 @@ impl Search<'_> {
         let met = |o: &Observation| o.who.uid == uid && o.kind != Kind::Absent;
         let mut base = unlink.version.clone();
         if let Some(text) = unlink.version.view(view)
-            && !self.lineage.has_met(uid, &unlink.version, view)
+            && !self.all_met(&unlink.version)
         {
             let bytes = text.to_vec();
             let there = Written::new(&bytes, self.question.written.syntax());
@@ -298,6 +298,33 @@ impl Search<'_> {
             }
         }
         Choice::of(Some(base), Rule::Unlinked)
+    }
+
+    /// Whether there is nothing in the version that nobody of the user has met: as a whole, or each
+    /// entry somewhere, the first version included.
+    fn all_met(&mut self, version: &Arc<Version>) -> bool {
+        let (view, uid) = (self.question.view, self.question.who.uid);
+        if self.lineage.has_met(uid, version, view) {
+            return true;
+        }
+        let met = |o: &&Observation| o.who.uid == uid && o.kind != Kind::Absent;
+        let met: Vec<Observation> =
+            self.lineage.observations().iter().filter(met).cloned().collect();
+        let mut serials = distinct(&met);
+        serials.truncate(CANDIDATES);
+        serials.extend(self.lineage.with_first(view, self.versions));
+        let syntax = self.question.written.syntax();
+        let mut new: Option<HashSet<u64>> = None;
+        for serial in serials {
+            let Some(earlier) = self.lineage.version(serial, self.versions) else { continue };
+            let added = entries::between(&earlier, version, view, syntax).added;
+            let added: HashSet<u64> = added.into_iter().map(|e| e.key).collect();
+            new = Some(match new {
+                Some(new) => new.intersection(&added).copied().collect(),
+                None => added,
+            });
+        }
+        new.is_some_and(|new| new.is_empty())
     }
 
     /// Which of the candidates, oldest first, the text started from.
