@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::entries::{Entry, again, compare, entries};
+use super::entries::{Entry, compare, entries, longer};
 use super::ops::Doc;
 use super::oracle::Seen;
 
@@ -114,9 +114,14 @@ impl Observations {
         self.read(OBSERVER, seen);
     }
 
-    /// A version was read.
+    /// A version was read. What the process has met last, has not used and reads again counts once.
+    /// That holds for a second; sequences take less from one read to the next.
     pub fn read(&mut self, by: Process, seen: Seen) {
-        self.push(by, How::Read, seen, None);
+        let last = self.all.iter().rev().find(|o| o.by == by);
+        let again = |o: &Observation| !o.used && o.how != How::Absent && o.seen.text == seen.text;
+        if !last.is_some_and(again) {
+            self.push(by, How::Read, seen, None);
+        }
     }
 
     /// There was no file.
@@ -319,18 +324,27 @@ impl Observations {
         left.truncate(left.len() - self.floor(from, question, written));
         let against = |text: &str| compare(&entries(self.doc, text), written);
         let mut undo = None;
+        let mut repeated = false;
         if left.len() > 1 && left.contains(&question.written) {
-            let met = from.iter().rfind(|o| o.seen.text == question.written).map_or(0, |o| o.at);
+            let met = from.iter().rfind(|o| o.seen.text == question.written);
+            let gone = from.last().is_some_and(|o| o.how == How::Absent);
+            repeated = !gone && met.is_some_and(|o| o.how == How::Saved && o.by == question.by);
+            let met = met.map_or(0, |o| o.at);
             let saves = from.iter().filter(|o| o.how == How::Saved && o.at > met);
             undo = Some(saves.map(|o| o.at).max());
         }
+        // Of equally near ones the one that loses least, and of those the one met last.
         let nearest = |texts: &[&str]| -> String {
-            let best = texts.iter().map(|text| against(text).distance).min();
-            let near = texts.iter().rfind(|text| Some(against(text).distance) == best);
-            near.map_or_else(String::new, |text| (*text).to_owned())
+            let far = |text: &&&str| {
+                let found = against(text);
+                (found.distance, found.missing)
+            };
+            texts.iter().min_by_key(far).map_or_else(String::new, |text| (*text).to_owned())
         };
         let chosen = match undo {
             _ if left.len() == 1 => left[0].to_owned(),
+            // Its own text once more.
+            Some(None) if repeated => question.written.to_owned(),
             // Something that came since was taken out.
             Some(None) => left[0].to_owned(),
             Some(Some(last)) => {
@@ -352,7 +366,7 @@ impl Observations {
         own.or_else(|| self.all.iter().rev().find(open)).map(|o| o.at)
     }
 
-    /// How many of the oldest are out: the text has most of what came with a later one, or with one
+    /// How many of the oldest are out: the text has half of what came with a later one, or with one
     /// that an earlier save of the writer has used up.
     fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
         let candidates = versions(from);
@@ -362,8 +376,8 @@ impl Observations {
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
         };
         let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();
-        // How often an entry was there at most, and in which words; what went once is nothing new.
-        let mut known: BTreeMap<String, (usize, Entry)> = BTreeMap::new();
+        // How often an entry was there at most; what went once is nothing new.
+        let mut most: BTreeMap<String, usize> = BTreeMap::new();
         let mut gone: BTreeSet<String> = BTreeSet::new();
         let mut before: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
@@ -377,33 +391,32 @@ impl Observations {
                 continue;
             }
             let all = entries(self.doc, text);
-            let most = |e: &Entry| known.get(&e.key).map_or(0, |(most, _)| *most);
+            let before_it = |e: &Entry| most.get(&e.key).copied().unwrap_or(0);
             let is_new = |at: &usize| {
                 let e = &all[*at];
-                !gone.contains(&e.key) && count(&all[..*at], &e.key) >= most(e)
+                !gone.contains(&e.key) && count(&all[..*at], &e.key) >= before_it(e)
             };
             let new: Vec<&Entry> = (0..all.len()).filter(is_new).map(|at| &all[at]).collect();
-            // One that is itself an older one in other words is there only as it is.
+            // It is there as it is, or with more at its end; of equal ones all.
             let has = |e: &&&Entry| {
-                let older = || known.values().any(|(_, k)| again(k, e));
-                let (there, of) = (count(written, &e.key), count(&all, &e.key));
-                // One that the version has as it is is no other one in other words.
-                let other = |w: &&Entry| again(w, e) && count(&all, &w.key) == 0;
-                let reworded = written.iter().filter(other).count();
-                there >= of || there + reworded >= of && !older()
+                let other = |w: &&Entry| longer(e, w) && count(&all, &w.key) == 0;
+                let longer = written.iter().filter(other).count();
+                count(written, &e.key) + longer >= count(&all, &e.key)
             };
             let place = last(text).or_else(|| used(text)).map(|at| {
                 let earlier = candidates.iter().filter(|c| last(c) < Some(at)).count();
                 earlier.min(candidates.len() - 1)
             });
             if let Some(place) = place
-                && new.iter().filter(has).count() * 2 > new.len()
+                && let known = new.iter().filter(has).count()
+                && known > 0
+                && known * 2 >= new.len()
             {
                 floor = floor.max(place);
             }
             for e in &all {
                 let here = count(&all, &e.key);
-                let (most, _) = known.entry(e.key.clone()).or_insert_with(|| (0, e.clone()));
+                let most = most.entry(e.key.clone()).or_default();
                 *most = here.max(*most);
             }
             let fewer = |e: &&Entry| count(&all, &e.key) < count(&before, &e.key);

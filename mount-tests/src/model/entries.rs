@@ -52,13 +52,10 @@ fn values(path: &str, value: &Value, all: &mut Vec<Entry>) {
     }
 }
 
-/// Whether two entries that are not the same are one in other words, or two values of one key.
-pub fn again(a: &Entry, b: &Entry) -> bool {
-    match (&a.path, &b.path) {
-        _ if a.key == b.key => false,
-        (None, None) => similar(&a.text, &b.text) >= REWORDED,
-        (a, b) => a == b,
-    }
+/// Whether one mission is the other one with more at its end.
+pub fn longer(short: &Entry, long: &Entry) -> bool {
+    let missions = short.path.is_none() && long.path.is_none();
+    missions && long.text.len() > short.text.len() && long.text.starts_with(&short.text)
 }
 
 /// How alike two texts are that count as one and its rewording.
@@ -95,6 +92,8 @@ pub struct Compared {
     pub distance: usize,
     /// Entries of the version that the text has, or has reworded.
     pub kept: usize,
+    /// Entries of the version that the text has not as they are.
+    pub missing: usize,
 }
 
 /// How far a text is from a version, and how much of the version it has.
@@ -113,6 +112,7 @@ pub fn compare(version: &[Entry], written: &[Entry]) -> Compared {
             false
         });
     }
+    let missing = gone.len();
     // Another value of the same key: one change; the same entry only if the values are alike.
     gone.retain(|v| {
         let Some(at) = rest.iter().position(|w| v.path.is_some() && w.path == v.path) else {
@@ -140,7 +140,7 @@ pub fn compare(version: &[Entry], written: &[Entry]) -> Compared {
         kept += 1;
         distance += 1;
     }
-    Compared { distance: distance + gone.len() + rest.len(), kept }
+    Compared { distance: distance + gone.len() + rest.len(), kept, missing }
 }
 
 #[cfg(test)]
