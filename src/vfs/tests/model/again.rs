@@ -696,3 +696,26 @@ fn two_refusals_of_one_text_are_one_file() {
         Exit { who: 0 },
     ]);
 }
+
+#[test]
+fn two_json_texts_that_are_one_in_yaml_are_two_versions() {
+    again(&[
+        Save { who: 0, doc: Doc::Config, way: Way::Rename, edits: edits([]) },
+        Command { number: 13, at: 4 },
+        Look { who: 1, doc: Doc::Config },
+        Look { who: 0, doc: Doc::Config },
+        Save {
+            who: 0,
+            doc: Doc::Config,
+            way: Way::Unlink,
+            edits: edits([Move { at: 3, section: 0, to: 3 }]),
+        },
+        Append { who: 1, doc: Doc::Config, edits: edits([Add { number: 20, section: 3, at: 6 }]) },
+        Save {
+            who: 1,
+            doc: Doc::Config,
+            way: Way::Backup,
+            edits: edits([Note { number: 21, at: 1 }]),
+        },
+    ]);
+}
