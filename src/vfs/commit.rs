@@ -253,7 +253,7 @@ impl Tree {
             {
                 self.files.numbers.keep(file, ino);
             }
-            self.forgive(view, saver);
+            self.forgive(view, saver, saved.basis.rule == Rule::Append);
             log::info!("{}", told(view, &saver.actor, &saved));
         }
         saved
@@ -272,9 +272,9 @@ impl Tree {
 
     /// A good save of the document: the `.refused` files that the same program of the same writer
     /// caused go.
-    fn forgive(&self, view: View, saver: &Saver) {
+    fn forgive(&self, view: View, saver: &Saver, append: bool) {
         let writer = self.saver_as_writer(saver);
-        let gone = self.rescue.forgive(self.root(), view, &saver.actor, &|other| {
+        let gone = self.rescue.forgive(self.root(), view, &saver.actor, append, &|other| {
             self.is_same_writer(&writer, other, view)
         });
         self.resolved(gone);
