@@ -73,7 +73,9 @@ impl Syntax {
                 Syntax::Missions => marker::split(&text).0,
                 _ => &text,
             };
-            found.push(Entry { key: hash(text), place, slot: None, text: text.into() });
+            // Messages of a queue that are alike are two, not one and its rewording.
+            let slot = (self == Syntax::Lines { queue: true }).then(|| hash(text));
+            found.push(Entry { key: hash(text), place, slot, text: text.into() });
         }
         found
     }

@@ -194,10 +194,10 @@ impl Tree {
     }
 
     /// A good save of the document: the `.refused` files that the same writer caused by the same
-    /// program go; by any, when it was one of them that was saved.
-    pub(super) fn forgive(&self, view: View, saver: &Saver, program: Option<&str>) {
+    /// program go; by any, when it was one of them that was saved. `append`: the save was an append.
+    pub(super) fn forgive(&self, view: View, saver: &Saver, program: Option<&str>, append: bool) {
         let writer = self.saver_as_writer(saver);
-        let gone = self.rescue.forgive(self.root(), view, program, &|other| {
+        let gone = self.rescue.forgive(self.root(), view, program, append, &|other| {
             self.is_same_writer(&writer, other, view)
         });
         self.resolved(gone);

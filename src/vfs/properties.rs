@@ -66,7 +66,7 @@ pub fn refused(input: &[u8]) {
         let path = place.path().join(name);
         std::fs::write(&path, b"touched").unwrap_or_else(|e| panic!("{e}"));
     }
-    rescue.forgive(root.as_fd(), view, Some(&actor.program), &|other| *other == writer);
+    rescue.forgive(root.as_fd(), view, Some(&actor.program), false, &|other| *other == writer);
     for name in names {
         assert_eq!(place.path().join(&name).exists(), touched.as_ref() == Some(&name), "{name:?}");
     }

@@ -418,7 +418,9 @@ impl Tree {
                 let until = Some(source.generation);
                 let start = Start { until, kin_only: true, file: file.node, ..Start::default() };
                 let choice = self.merge_base(saver, view, &file.text, &start);
-                if choice.version.is_some() {
+                // That nothing is there is what the removal of the name has made of it.
+                let met = |v: &Arc<Version>| unlinked.is_none() || v.view(view).is_some();
+                if choice.version.as_ref().is_some_and(met) {
                     return choice;
                 }
             }

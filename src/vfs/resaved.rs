@@ -43,7 +43,7 @@ impl Tree {
         (choice, written): (Choice, Written<'_>),
     ) -> Result<Saved, Failed> {
         let saved = self.save(saver, view, choice, written)?;
-        self.forgive(view, saver, None);
+        self.forgive(view, saver, None, false);
         Ok(saved)
     }
 

@@ -25,6 +25,7 @@ struct KeptFile {
     program: String,
     writer: Who,
     text: u64,
+    append: bool,
     base: Option<Arc<Version>>,
     /// Inode number, size and modification time as written: a file that somebody has touched
     /// since is not ours any more.
@@ -101,6 +102,7 @@ impl Rescue {
                 program: actor.program.clone(),
                 writer: writer.clone(),
                 text: hash,
+                append: refused.append,
                 base: refused.base.cloned(),
                 stamp,
             });
@@ -124,19 +126,22 @@ impl Rescue {
     }
 
     /// A good save of the document: the `.refused` files go that the same program caused (`None`: any,
-    /// because it was one of them that was saved), as far as their writer `is_kin`. Answers with their
-    /// names.
+    /// because it was one of them that was saved), as far as their writer `is_kin`. What was to be
+    /// appended stays when something else was appended (`append`): it is nowhere else. Answers with
+    /// their names.
     pub fn forgive(
         &self,
         root: BorrowedFd<'_>,
         view: View,
         program: Option<&str>,
+        append: bool,
         is_kin: &dyn Fn(&Who) -> bool,
     ) -> Vec<String> {
         let mut kept = self.kept.lock();
         remove(root, &mut kept, |k| {
             let caused = program.is_none_or(|program| k.program == program);
-            k.view.doc() == view.doc() && caused && is_kin(&k.writer)
+            let stays = append && k.append;
+            k.view.doc() == view.doc() && caused && !stays && is_kin(&k.writer)
         })
     }
 

@@ -81,7 +81,8 @@ impl Tree {
             {
                 self.files.numbers.keep(file, ino);
             }
-            self.forgive(view, saver, Some(&saver.actor.program));
+            let append = saved.basis.rule == Rule::Append;
+            self.forgive(view, saver, Some(&saver.actor.program), append);
             log::info!("{}", told(view, &saver.actor, &saved));
         }
         saved

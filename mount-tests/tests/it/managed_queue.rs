@@ -106,6 +106,10 @@ fn a_blind_overwrite_of_a_queue_appends_and_of_a_text_replaces() {
     it.sh("echo 2 > outbox.md");
     it.sh("echo new > memory/x.md");
     assert_eq!(it.read("outbox.md"), "1\n2\n");
+    // Messages that are alike are two, also where kin have written the first one.
+    it.sh("echo 'agent 1' > outbox.md");
+    it.sh("echo 'agent 2' > outbox.md");
+    assert_eq!(it.read("outbox.md"), "1\n2\nagent 1\nagent 2\n");
     assert_eq!(it.read("memory/x.md"), "new\n");
 }
 
