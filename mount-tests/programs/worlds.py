@@ -530,7 +530,7 @@ class Mount:
         return said["text"]
 
     def pause(self):
-        """Two looks of one process at one version within a second count once."""
+        """What one process has met and meets again within a second counts once."""
         time.sleep(1.05)
 
     def stranger(self, text, line):
@@ -735,6 +735,7 @@ class Game:
         look = self.world != "editor" and rng.random() < .4 and a.shape in ("self", "parent", "child")
         ideal = self.kind.merge(self.entries(a.mind), self.entries(text), self.entries(self.now))
         self.save(a.name, a.saves, text, ideal, look=look, anew=self.world == "move")
+        self.looked[text] = a
         a.past.append(a.mind)
         a.mind = text
 

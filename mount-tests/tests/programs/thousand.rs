@@ -73,9 +73,15 @@ fn by_cp() {
     bash("text $i > $SCRATCH/n; cp $SCRATCH/n config.json");
 }
 
+/// Each text has a `pad` of its own: what one of the programs before has saved would be nearer to a
+/// text with the same `pad` than what `sed` itself has read, and would be taken for its merge base.
 #[test]
 fn by_sed() {
-    bash(r#"sed -i "s/.*/$(text $i)/" config.json"#);
+    let own = TEXT.replace("x \"$1\"", "\"x$1\" \"$1\"");
+    assert_ne!(own, TEXT);
+    let step = r#"sed -i "s/.*/$(text $i)/" config.json"#;
+    let script = format!("{own}for ((i = 1; i <= {SAVES}; i++)); do {step}; check $i; done");
+    a_thousand("bash", &["-c", &script]);
 }
 
 #[test]

@@ -138,10 +138,13 @@ impl Lineage {
         now: Stamp,
     ) {
         let serial = self.serial_of(view, version);
-        // A tool that reads more than once before it saves, or reads back what it has saved.
+        // A tool that reads more than once before it saves, or reads back what it or a child of it has
+        // saved.
+        let relative =
+            |o: &&Observation| o.who == *who || o.kind == Kind::Saved && o.who.in_line(who);
         if kind == Kind::Read
             && who.process.is_some()
-            && let Some(last) = self.observations.iter().rev().find(|o| o.who == *who)
+            && let Some(last) = self.observations.iter().rev().find(relative)
             && (last.version, last.used) == (serial, false)
             && last.kind != Kind::Absent
             && !now.due(last.when, ONCE)

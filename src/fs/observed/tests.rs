@@ -178,6 +178,16 @@ fn what_a_process_reads_again_at_once_counts_once() {
 }
 
 #[test]
+fn what_a_child_has_saved_and_its_parent_reads_back_counts_once() {
+    let told = Told::new(&[ONE, EDIT]);
+    told.observed.saved(&who(&[20, 10]), note(), &version(1, Some(ONE)), Stamp(0));
+    told.observed.read(&who(&[10]), note(), &version(1, Some(ONE)), Stamp(1));
+    assert_eq!(told.observed.len(), 1);
+    told.observed.read(&who(&[21, 10]), note(), &version(1, Some(ONE)), Stamp(2));
+    assert_eq!(told.observed.len(), 2, "a sibling may be another mind");
+}
+
+#[test]
 fn an_undo_goes_back_from_the_last_save() {
     let told = Told::new(&[ONE]);
     told.read(&[20, 10], 1);
