@@ -410,7 +410,8 @@ impl Search<'_> {
     }
 
     /// The nearest candidate; of equally near ones the one from which fewest entries would be removed,
-    /// and of those the one met last. `equal`: the text is this one.
+    /// of those one that the writing process itself has met, and of those the one met last. `equal`:
+    /// the text is this one.
     fn nearest(
         &mut self,
         candidates: &[Observation],
@@ -441,15 +442,17 @@ impl Search<'_> {
                 return newest;
             }
         }
-        let mut best = (usize::MAX, usize::MAX, left[0]);
-        for serial in left {
-            let found = self.comparison(serial);
-            let found = found.map_or((usize::MAX, usize::MAX), |c| (c.distance, c.missing.len()));
-            if found < (best.0, best.1) {
-                best = (found.0, found.1, serial);
+        let me = self.question.who.process;
+        let mut best: Option<((usize, usize, bool), u64)> = None;
+        for serial in left.iter().copied() {
+            let kin = !candidates.iter().any(|o| o.version == serial && o.who.is(me));
+            let Some(found) = self.comparison(serial) else { continue };
+            let found = (found.distance, found.missing.len(), kin);
+            if best.is_none_or(|(best, _)| found < best) {
+                best = Some((found, serial));
             }
         }
-        best.2
+        best.map_or(left[0], |(_, serial)| serial)
     }
 }
 

@@ -546,7 +546,11 @@ impl Model {
         }
         let best = newest_first.iter().map(|v| apart(v, w)).min().unwrap();
         let near = newest_first.iter().filter(|v| apart(v, w) == best);
-        near.min_by_key(|v| v.difference(w).count()).map(|v| (**v).clone()).unwrap()
+        let kin = |v: &Set| {
+            let own = |n: &&usize| self.met[**n].chain[0] == me && self.met[**n].version == *v;
+            !all.iter().any(|n| own(&n))
+        };
+        near.min_by_key(|v| (v.difference(w).count(), kin(v))).map(|v| (**v).clone()).unwrap()
     }
 }
 
