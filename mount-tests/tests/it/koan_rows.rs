@@ -13,8 +13,8 @@ fn a_holder_that_saves_the_file_and_then_replaces_all_rows_removes_nothing_it_ha
     let it = Instance::with(&[("missions.md", TWO)]);
     let mut holder = holder(&it);
     holder.run("rows = koan.missions('.')");
-    it.append("missions.md", "- waits");
-    it.edit("missions.md", "- two\n", "- two, by hand\n");
+    it.stranger_appends("missions.md", "- waits\n");
+    it.stranger("sed -i 's/^- two$/- two, by hand/' missions.md");
     // Its own saves, of every kind, under its lock: an export, an append, an edit of the file.
     holder.run("koan.export('.', koan.render(rows))");
     holder.run("open('missions.md', 'a').write('- own\\n')");
