@@ -560,7 +560,9 @@ WORLDS = {
     "coincide": "agents do what somebody else has done meanwhile",
 }
 # Not played: a queue has no template, for what is copied onto it is added whole.
-LEFT_OUT = {("template", "queue")}
+# To remove a queue takes out what its remover has read; the lines that are left keep the name, so that
+# to make it anew fails with EEXIST.
+LEFT_OUT = {("template", "queue"), ("move", "queue")}
 SHAPES = ["session", "wrapped", "parent", "child", "self", "server"]
 
 

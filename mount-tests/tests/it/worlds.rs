@@ -12,17 +12,20 @@ use serde_json::Value;
 /// Per cent of wrong saves by the rule in memory, for missions, config, note and queue:
 /// `worlds.py --self-check --seeds 3000`, seeds 0 to 2999, some 9,000 saves each, so within 0.4.
 /// A queue has more because two edits of one line are both kept: where the base is an older one,
-/// an entry comes twice. A queue has no template: what is copied onto it is added whole.
+/// an entry comes twice. A queue has no template, as what is copied onto it is added whole, and is not
+/// made anew.
 const REFERENCE: [(&str, [f64; 4]); 10] = [
     ("mixed", [5.80, 5.56, 4.85, 7.41]),
-    ("editor", [0.0, 0.0, 0.0, 0.0]),
+    // In a note, not by the rule but by the merge of lines: where others have put another line in the
+    // place of one that the editor rewords at the same time, their line is lost.
+    ("editor", [0.0, 0.0, 0.35, 0.0]),
     ("sub", [6.27, 6.27, 5.88, 8.00]),
     ("service", [5.97, 5.97, 5.97, 8.65]),
     ("poller", [5.30, 5.08, 4.51, 7.38]),
     ("hub", [4.58, 4.36, 4.33, 6.42]),
     ("template", [4.34, 4.17, 3.88, 0.0]),
     ("blind", [12.63, 12.55, 7.68, 15.13]),
-    ("move", [8.93, 8.93, 8.93, 10.36]),
+    ("move", [8.93, 8.93, 8.93, 0.0]),
     ("coincide", [6.41, 6.17, 5.65, 8.94]),
 ];
 /// The same of a hub's own saves, at most.
