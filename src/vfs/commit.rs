@@ -175,7 +175,7 @@ impl Tree {
         }
         if matches!(written, Written::Whole(_)) {
             // The name is made anew, also by kin for whom it was there all the time.
-            self.absences.reveal(view, self.now(), |a| self.is_same_writer(&writer, a, view));
+            self.reveal(view, &writer);
         }
         self.last_saves.saved(&writer, view, &saved);
         self.observed.saved(&writer, view, &saved.believed, self.now());

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::layer::Caller;
+use super::tree::Tree;
 use crate::documents::Version;
 use crate::fs::observed::Who;
 use crate::model::{Stamp, View};
@@ -99,5 +101,18 @@ impl Absence {
     /// Never longer than [`FREE_FOR`], also when the clock was set back.
     fn lasts(&self, now: Stamp) -> bool {
         (1..=FREE_FOR).contains(&self.until.0.saturating_sub(now.0))
+    }
+}
+
+impl Tree {
+    /// The name is free for the caller and its kin from now on; `version` is what it showed.
+    pub(super) fn hide(&self, who: &Caller, view: View, version: &Arc<Version>) {
+        let remover = self.who(who, self.process(who).as_ref());
+        self.absences.hide(view, &remover, version, self.now());
+    }
+
+    /// The name is there again for this writer and its kin.
+    pub(super) fn reveal(&self, view: View, writer: &Who) {
+        self.absences.reveal(view, self.now(), |a| self.is_same_writer(writer, a, view));
     }
 }

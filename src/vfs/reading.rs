@@ -52,7 +52,7 @@ impl Tree {
         if created {
             let writer = self.who(who, opener.as_ref());
             unlinked = self.unlinked_by(&writer, view);
-            self.absences.reveal(view, now, |a| self.is_same_writer(&writer, a, view));
+            self.reveal(view, &writer);
         }
         let fh = self.new_fh();
         let handle = DocHandle {

@@ -17,7 +17,7 @@ use super::tree::{OWN_DIR, Place, ROOT, Tree};
 use super::writing::source_too_big;
 use crate::documents::live::{SaveError, SaveRequest};
 use crate::documents::{Version, Written, entries};
-use crate::fs::observed::{Choice, Who};
+use crate::fs::observed::Choice;
 use crate::model::{Basis, Rule, View};
 use crate::process::Process;
 
@@ -47,17 +47,6 @@ impl Tree {
         }
         self.hide(who, view, &version);
         Ok(())
-    }
-
-    /// The name is free for the caller and its kin from now on; `version` is what it showed.
-    pub(super) fn hide(&self, who: &Caller, view: View, version: &Arc<Version>) {
-        let remover = self.who(who, self.process(who).as_ref());
-        self.absences.hide(view, &remover, version, self.now());
-    }
-
-    /// The name is there again for this writer and its kin.
-    fn reveal(&self, view: View, writer: &Who) {
-        self.absences.reveal(view, self.now(), |a| self.is_same_writer(writer, a, view));
     }
 
     pub(super) fn rename_any(
@@ -494,7 +483,6 @@ impl Tree {
             self.keep_refused(to, &text, &failed, &saver, None);
             return Err(failed.error);
         }
-        self.reveal(to, &self.who(who, renamer.as_ref()));
         self.hide(who, from, &source);
         Ok(())
     }

@@ -44,6 +44,8 @@ struct Observation {
     recorded: bool,
     /// The daemon may have forgotten it.
     doubtful: bool,
+    /// The text is its writer's own, and not what the save has made of it.
+    own_text: bool,
     /// The number of its version is not known yet; `true`: it is the version that comes.
     pending: Option<bool>,
 }
@@ -97,8 +99,9 @@ impl Observations {
     fn push(&mut self, by: Process, how: How, seen: Seen, pending: Option<bool>) {
         self.clock += 1;
         let (used, recorded, doubtful) = (false, false, false);
-        let at = self.clock;
-        self.all.push(Observation { at, by, how, seen, used, recorded, doubtful, pending });
+        let (at, own_text) = (self.clock, pending == Some(false));
+        let new = Observation { at, by, how, seen, used, recorded, doubtful, own_text, pending };
+        self.all.push(new);
     }
 
     /// The stranger has looked.
@@ -300,6 +303,7 @@ impl Observations {
             used: false,
             recorded: true,
             doubtful: false,
+            own_text: false,
             pending: None,
         });
         if let Some(first) = &first
@@ -321,7 +325,8 @@ impl Observations {
     /// Which of several, oldest first.
     fn pick(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> Choice {
         let mut left = versions(from);
-        left.truncate(left.len() - self.floor(from, question, written));
+        let out = self.outdated(from, question, written);
+        left.retain(|text| !out.contains(text));
         let against = |text: &str| compare(&entries(self.doc, text), written);
         let mut undo = None;
         let mut repeated = false;
@@ -366,9 +371,23 @@ impl Observations {
         own.or_else(|| self.all.iter().rev().find(open)).map(|o| o.at)
     }
 
-    /// How many of the oldest are out: the text has half of what came with a later one, or with one
-    /// that an earlier save of the writer has used up.
-    fn floor(&self, from: &[&Observation], question: &Question<'_>, written: &[Entry]) -> usize {
+    /// How new a text is: the latest version that it was, a writer's own text before what the save has
+    /// made of it.
+    fn age(&self, text: &str) -> Option<(usize, bool)> {
+        let met = self.all.iter().filter(|o| o.seen.text == text);
+        let met = met.map(|o| (o.seen.version, !o.own_text)).max();
+        let first = self.first.iter().find(|first| first.text == text);
+        met.max(first.map(|first| (first.version, true)))
+    }
+
+    /// Those that are out: the text has half of what came with one that is newer and was met later, or
+    /// with such a one that an earlier save of the writer has used up.
+    fn outdated<'o>(
+        &self,
+        from: &[&'o Observation],
+        question: &Question<'_>,
+        written: &[Entry],
+    ) -> Vec<&'o str> {
         let candidates = versions(from);
         let last = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
         let used = |text: &str| {
@@ -381,7 +400,7 @@ impl Observations {
         let mut gone: BTreeSet<String> = BTreeSet::new();
         let mut before: Vec<Entry> = Vec::new();
         let mut done: BTreeSet<&str> = BTreeSet::new();
-        let mut floor = 0;
+        let mut knows: Vec<(u64, Option<(usize, bool)>)> = Vec::new();
         // Only the fresh text is older than the first version.
         let begun = self.first.as_ref().map_or(0, |first| first.version);
         let fresh = self.all.iter().map(|o| &o.seen).take_while(|seen| seen.version < begun);
@@ -403,16 +422,12 @@ impl Observations {
                 let longer = written.iter().filter(other).count();
                 count(written, &e.key) + longer >= count(&all, &e.key)
             };
-            let place = last(text).or_else(|| used(text)).map(|at| {
-                let earlier = candidates.iter().filter(|c| last(c) < Some(at)).count();
-                earlier.min(candidates.len() - 1)
-            });
-            if let Some(place) = place
-                && let known = new.iter().filter(has).count()
-                && known > 0
-                && known * 2 >= new.len()
+            if let Some(at) = last(text).or_else(|| used(text))
+                && let having = new.iter().filter(has).count()
+                && having > 0
+                && having * 2 >= new.len()
             {
-                floor = floor.max(place);
+                knows.push((at, self.age(text)));
             }
             for e in &all {
                 let here = count(&all, &e.key);
@@ -423,7 +438,12 @@ impl Observations {
             gone.extend(before.iter().filter(fewer).map(|e| e.key.clone()));
             before = all;
         }
-        floor
+        let mut older = candidates;
+        older.retain(|text| {
+            let later = |(at, age): &(u64, _)| last(text) < Some(*at) && self.age(text) < *age;
+            Some(*text) != from.last().map(|o| &*o.seen.text) && knows.iter().any(later)
+        });
+        older
     }
 
     /// The nearer of two versions to a text; of equally near ones the later one.

@@ -52,12 +52,20 @@ fn strangers_need_evidence_for_half_of_each_and_copy_no_old_text() {
 #[test]
 fn of_several_the_nearest_counts_but_none_older_than_what_the_text_knows() {
     let mut book = Observations::new(Doc::Missions);
-    book.read(ME, seen("abc"));
-    book.read(ME, seen("abcdef"));
+    book.read(ME, Seen::of(1, list("abc")));
+    book.read(ME, Seen::of(2, list("abcdef")));
     assert_eq!(base(&book, &ask(ME, &list("abx"))), Some(list("abc")));
     assert_eq!(base(&book, &ask(ME, &list("de"))), Some(list("abcdef")));
     assert_eq!(base(&book, &ask(ME, &list("dE"))), Some(list("abcdef")), "reworded");
+    let longer = list("de").replacen('\n', "\n\n", 1).trim_end().to_owned() + " and more\n";
+    assert_eq!(base(&book, &ask(ME, &longer)), Some(list("abcdef")), "with more at its end");
     assert_eq!(base(&book, &ask(ME, &list("abc"))), Some(list("abcdef")), "taken out");
+    // Who reads last may have been slow: what others have read past is not newer.
+    let mut book = Observations::new(Doc::Missions);
+    book.read(ME, Seen::of(2, list("abcd")));
+    book.read(OTHER, Seen::of(1, list("abc")));
+    book.read(ME, Seen::of(1, list("abc")));
+    assert_eq!(base(&book, &ask(ME, &list("abcdx"))), Some(list("abcd")));
 }
 
 #[test]

@@ -61,6 +61,8 @@ struct Known {
     view: View,
     /// Its revision, unless it is a text that its writer alone has.
     rev: Option<Rev>,
+    /// How new it is: the latest at which it was met.
+    age: Age,
     /// Bytes shown, if it is in memory and there is such a file.
     size: Option<u64>,
     keys: Option<Arc<[Entry]>>,
@@ -89,7 +91,14 @@ pub(super) struct Lineage {
 /// Whether the one is to go by and not the other, which has the same text. What two writers have each
 /// written alone stays as the first has meant it.
 fn outdates(one: &Version, other: &Version) -> bool {
-    (one.rev, !one.belief) > (other.rev, !other.belief) && !(one.belief && other.belief)
+    age_of(one) > age_of(other) && !(one.belief && other.belief)
+}
+
+/// A revision; a writer's own text comes before what the save has made of it.
+pub(super) type Age = (Rev, bool);
+
+fn age_of(version: &Version) -> Age {
+    (version.rev, !version.belief)
 }
 
 fn revision_of(version: &Version) -> Option<Rev> {
@@ -103,6 +112,7 @@ impl Known {
             stored: 0,
             view,
             rev: revision_of(&version),
+            age: age_of(&version),
             size: version.view(view).map(|c| c.len()),
             version: Some(version),
             keys: None,
@@ -140,8 +150,8 @@ impl Lineage {
         let serial = self.serial_of(view, version);
         // A tool that reads more than once before it saves, or reads back what it or a child of it has
         // saved.
-        let relative =
-            |o: &&Observation| o.who == *who || o.kind == Kind::Saved && o.who.in_line(who);
+        let child = |o: &Observation| who.process.is_some_and(|me| o.who.descends_from(me));
+        let relative = |o: &&Observation| o.who == *who || o.kind == Kind::Saved && child(o);
         if kind == Kind::Read
             && who.process.is_some()
             && let Some(last) = self.observations.iter().rev().find(relative)
@@ -174,6 +184,7 @@ impl Lineage {
             // The newer one knows more of the identities of what is in it, also if it is a text that its
             // writer alone has. One that was only on record has to be at hand when this meeting is put
             // there too.
+            known.age = known.age.max(age_of(version));
             if known.version.as_ref().is_none_or(|v| outdates(version, v)) {
                 (known.version, known.size) = (Some(version.clone()), size);
             }
@@ -322,6 +333,7 @@ impl Lineage {
                         first.version = known.version.take();
                     }
                     first.rev = first.rev.max(known.rev);
+                    first.age = first.age.max(known.age);
                 }
                 None => one.push(known),
             }
@@ -330,6 +342,10 @@ impl Lineage {
         for o in &mut self.observations {
             o.version = same.get(&o.version).copied().unwrap_or(o.version);
         }
+    }
+
+    pub fn age(&self, serial: u64) -> Option<Age> {
+        self.versions.iter().find(|known| known.serial == serial).map(|known| known.age)
     }
 
     /// The entries of a keyed version.

@@ -72,12 +72,6 @@ impl Who {
         self.process == Some(id) || self.ancestors.contains(&id)
     }
 
-    /// Whether one of them is a child of the other one, or a child's child.
-    fn in_line(&self, other: &Who) -> bool {
-        let below = |a: &Who, b: &Who| b.process.is_some_and(|id| a.descends_from(id));
-        below(self, other) || below(other, self)
-    }
-
     fn is(&self, id: Option<ProcId>) -> bool {
         id.is_some() && self.process == id
     }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::lineage::{Came, Lineage, Observation};
+use super::lineage::{Age, Came, Lineage, Observation};
 use super::{Kind, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Written};
@@ -332,7 +332,8 @@ impl Search<'_> {
         let all = distinct(candidates);
         let mut left = all.clone();
         if left.len() > 1 {
-            left.truncate(left.len() - self.floor(&left, candidates));
+            let out = self.outdated(&left, candidates);
+            left.retain(|serial| !out.contains(serial));
         }
         let chosen = match left[..] {
             [only] => only,
@@ -367,34 +368,31 @@ impl Search<'_> {
         Some(Candidate::new(version.rev, version.belief, distance, kept))
     }
 
-    /// How many of the oldest candidates are out, because the text has at least half of what came with a
-    /// later one, or with a later one that the writer or its kin have used up: it knows that one.
-    fn floor(&mut self, newest_first: &[u64], candidates: &[Observation]) -> usize {
+    /// The candidates that are out, because the text has at least half of what came with a later one, or
+    /// with a later one that the writer or its kin have used up: it knows that one. Later is what is
+    /// newer and was met later: of writers at the same time some still read what others have read past.
+    fn outdated(&mut self, newest_first: &[u64], candidates: &[Observation]) -> Vec<u64> {
         let last_met = |serial: u64| candidates.iter().rfind(|o| o.version == serial);
-        let met: Vec<u64> =
-            newest_first.iter().rev().filter_map(|s| Some(last_met(*s)?.at)).collect();
-        let oldest = met.first().copied().unwrap_or_default();
+        let mut all: Vec<(u64, u64)> =
+            newest_first.iter().rev().filter_map(|s| Some((*s, last_met(*s)?.at))).collect();
+        let oldest = all.first().map_or(0, |(_, met)| *met);
         let (who, until) = (self.question.who, self.question.until);
         let kin = |o: &&Observation| who.chain().any(|id| o.who.descends_from(id));
-        let mut later: Vec<(u64, usize)> = Vec::new();
         let used_up = |o: &&Observation| o.used && (oldest..=until).contains(&o.at) && kin(o);
+        let count = all.len();
         for o in self.lineage.observations().iter().rev().filter(used_up) {
-            let known = newest_first.contains(&o.version)
-                || later.iter().any(|(serial, _)| *serial == o.version);
-            if !known && later.len() < CANDIDATES {
-                let place = met.iter().filter(|at| **at < o.at).count();
-                later.push((o.version, place.min(newest_first.len() - 1)));
+            let known = all.iter().any(|(serial, _)| *serial == o.version);
+            if !known && all.len() < count + CANDIDATES {
+                all.push((o.version, o.at));
             }
         }
-        let all = newest_first.iter().rev().copied().zip(0..).chain(later);
-        let all: Vec<(u64, usize)> = all.collect();
         let (view, syntax) = (self.question.view, self.question.written.syntax());
         self.lineage.with_first(view, self.versions);
         let came = self.lineage.came(view, syntax, self.versions);
-        let mut floor = 0;
-        for (serial, at) in all {
-            let Some((_, came)) = came.iter().find(|(s, _)| *s == serial) else { continue };
-            let Some(found) = self.comparison(serial) else { continue };
+        let mut known: Vec<(u64, Age)> = Vec::new();
+        for (serial, met) in &all {
+            let Some((_, came)) = came.iter().find(|(s, _)| s == serial) else { continue };
+            let Some(found) = self.comparison(*serial) else { continue };
             let (has, of) = match came {
                 Came::All => {
                     let gone = found.missing.iter().filter(|e| !e.extended).count();
@@ -403,10 +401,17 @@ impl Search<'_> {
                 Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
             };
             if has > 0 && has * 2 >= of {
-                floor = floor.max(at);
+                known.extend(self.lineage.age(*serial).map(|age| (*met, age)));
             }
         }
-        floor
+        let mut out = Vec::new();
+        for (serial, met) in &all[..count] {
+            let Some(age) = self.lineage.age(*serial) else { continue };
+            if newest_first[0] != *serial && known.iter().any(|k| *met < k.0 && age < k.1) {
+                out.push(*serial);
+            }
+        }
+        out
     }
 
     /// The nearest candidate; of equally near ones the one from which fewest entries would be removed,

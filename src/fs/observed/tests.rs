@@ -185,6 +185,21 @@ fn what_a_child_has_saved_and_its_parent_reads_back_counts_once() {
     assert_eq!(told.observed.len(), 1);
     told.observed.read(&who(&[21, 10]), note(), &version(1, Some(ONE)), Stamp(2));
     assert_eq!(told.observed.len(), 2, "a sibling may be another mind");
+    told.observed.saved(&who(&[10]), note(), &version(2, Some(EDIT)), Stamp(3));
+    told.observed.read(&who(&[22, 10]), note(), &version(2, Some(EDIT)), Stamp(4));
+    assert_eq!(told.observed.len(), 4, "what a child has read itself is its own");
+}
+
+#[test]
+fn who_reads_last_may_have_been_slow() {
+    let told = Told::new(&[ONE, TWO]);
+    told.read(&[20, 10], 2);
+    told.read(&[30, 10], 1);
+    // What came with the first one is in every text.
+    let next = TWO.to_owned() + "nu thirteen\n";
+    assert_eq!(Save::by(&[20, 10], &next).base(&told.observed), Some(2));
+    let removed = TWO.replace("alpha one\n", "");
+    assert_eq!(Save::by(&[20, 10], &removed).base(&told.observed), Some(2));
 }
 
 #[test]
@@ -388,6 +403,7 @@ type Set = BTreeSet<(u32, u32)>;
 struct Met {
     chain: Vec<u32>,
     version: Set,
+    rev: usize,
     saved: bool,
     used: bool,
 }
@@ -466,7 +482,7 @@ impl Model {
         let mut far = self.met.clone();
         far.insert(
             0,
-            Met { chain: vec![0], version: self.first.clone(), saved: true, used: false },
+            Met { chain: vec![0], version: self.first.clone(), rev: 1, saved: true, used: false },
         );
         let world = Model { met: far, first: Set::new() };
         let mut all = world.newest(|_| true);
@@ -496,7 +512,9 @@ impl Model {
         }
         // What came with each version, in the order in which they were first met.
         let (mut known, mut order): (Set, Vec<&Set>) = (Set::new(), Vec::new());
-        let mut floor = 0;
+        let age = |v: &Set| self.met.iter().filter(|m| m.version == *v).map(|m| m.rev).max();
+        let age = |v: &Set| age(v).max((*v == self.first).then_some(1));
+        let mut known_ones: Vec<(usize, Option<usize>)> = Vec::new();
         for v in std::iter::once(&self.first).chain(self.met.iter().map(|m| &m.version)) {
             if order.contains(&v) {
                 continue;
@@ -511,20 +529,22 @@ impl Model {
             let candidate = |v: &Set| last(v, &|n| all.contains(n));
             let kin = |m: &Met| chain.iter().any(|p| m.chain.contains(p));
             let used = last(v, &|n| self.met[*n].used && kin(&self.met[*n]));
-            let place = newest_first.iter().rev().position(|c| *c == v).or_else(|| {
-                let before = newest_first.iter().filter(|c| candidate(c) < used).count();
-                used.map(|_| before.min(newest_first.len() - 1))
-            });
+            let met = candidate(v).or(used);
             let having = new.iter().filter(has).count();
-            if let Some(at) = place
+            if let Some(met) = met
                 && having > 0
                 && having * 2 >= new.len()
             {
-                floor = floor.max(at);
+                known_ones.push((met, age(v)));
             }
             known.extend(v.iter().copied());
         }
-        newest_first.truncate(newest_first.len() - floor);
+        let last = |v: &Set| all.iter().rfind(|n| self.met[**n].version == *v).copied();
+        let newest = newest_first[0].clone();
+        newest_first.retain(|v| {
+            let later = |k: &&(usize, Option<usize>)| last(v) < Some(k.0) && age(v) < k.1;
+            **v == newest || !known_ones.iter().any(|k| later(&k))
+        });
         if newest_first.len() == 1 {
             return newest_first[0].clone();
         }
@@ -645,16 +665,16 @@ fn disagreement(seed: u64) -> Option<String> {
                 }
             }
         }
-        let rev = match versions.iter().position(|v| *v == w) {
-            Some(at) => at + 1,
-            None => {
+        let saves = dice.roll(2) == 0;
+        let rev = match versions.iter().rposition(|v| *v == w) {
+            Some(at) if !saves => at + 1,
+            _ => {
                 versions.push(w.clone());
                 versions.len()
             }
         };
         let met = version(rev as u64, Some(&text(&w)));
         let by = who(&chain);
-        let saves = dice.roll(2) == 0;
         story += &format!("{chain:?} {} {w:?}\n", if saves { "saves" } else { "reads" });
         if saves {
             let shown = text(&w);
@@ -683,7 +703,7 @@ fn disagreement(seed: u64) -> Option<String> {
         } else {
             observed.read(&by, note(), &met, now);
         }
-        model.met.push(Met { chain, version: w, saved: saves, used: false });
+        model.met.push(Met { chain, version: w, rev, saved: saves, used: false });
     }
     None
 }

@@ -111,13 +111,24 @@ impl Lineage {
 
     pub fn recall(&mut self, stored: Stored) {
         let Stored { at, when, who, kind, view, used, rev, has_text, .. } = stored;
+        let age = (rev, !has_text);
         let rev = (!has_text).then_some(rev);
         let known = self.versions.iter().find(|k| rev.is_some() && k.rev == rev);
         let version = known.map(|k| k.serial).unwrap_or_else(|| {
             self.serial += 1;
             let (serial, version, size) = (self.serial, None, None);
             let (keys, came) = (None, None);
-            self.versions.push(Known { serial, version, stored: at, view, rev, size, keys, came });
+            self.versions.push(Known {
+                serial,
+                version,
+                stored: at,
+                view,
+                rev,
+                age,
+                size,
+                keys,
+                came,
+            });
             self.apart = true;
             serial
         });
