@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::watching::News;
-use crate::fs::observed::{Changes, Kind, Stored, Who};
+use crate::fs::observed::{Changes, Kind, Stored, Used, Who};
 use crate::model::{DocId, View};
 use crate::store::{NameRow, ObservedRow, Store, StoreError};
 use crate::vfs::ports::{KeptName, KeptRefusal, Memory};
@@ -42,7 +42,7 @@ fn stored(row: ObservedRow) -> Stored {
         who: Who::from_bytes(&row.chain, row.uid),
         kind: Kind::of_code(row.kind),
         view: row.view,
-        used: row.used,
+        used: Used::of_code(row.used),
         rev: row.rev,
         text: row.text,
         has_text: row.has_text,
@@ -99,7 +99,7 @@ impl Memory for StoreMemory {
             chain: o.who.to_bytes(),
             uid: o.who.uid,
             kind: o.kind.code(),
-            used: o.used,
+            used: o.used.code(),
             rev: o.rev,
             text: o.text.clone(),
             has_text: o.has_text,

@@ -21,8 +21,8 @@ pub struct ObservedRow {
     pub uid: u32,
     /// How it was met.
     pub kind: u8,
-    /// A save has started from it.
-    pub used: bool,
+    /// Whether a save has started from it.
+    pub used: u8,
     /// The revision.
     pub rev: Rev,
     /// The writer's own text, where it is not that of the revision.

@@ -273,7 +273,7 @@ fn small_tables_give_back_what_they_got() {
         chain: vec![1, 0, 255],
         uid: 1000,
         kind: 1,
-        used: false,
+        used: 0,
         rev: Rev(4),
         text: text.map(<[u8]>::to_vec),
         has_text: text.is_some(),
@@ -281,7 +281,7 @@ fn small_tables_give_back_what_they_got() {
     let (a, b, c) = (observed(10, None), observed(20, Some(b"\0x")), observed(5, None));
     store.save_observed("boot", &[a.clone(), b.clone(), c.clone()], &[]).unwrap();
     store.save_observed("old", std::slice::from_ref(&a), &[]).unwrap();
-    let used = ObservedRow { used: true, ..b.clone() };
+    let used = ObservedRow { used: 1, ..b.clone() };
     store.save_observed("boot", std::slice::from_ref(&used), &[(DOC, a.at)]).unwrap();
     let without = ObservedRow { text: None, ..used.clone() };
     assert_eq!(store.observations("boot").unwrap(), [c, without], "the oldest first");

@@ -168,7 +168,7 @@ impl Tree {
             return Ok(self.report_saved(saver, view, saved, number));
         }
         if let Some(at) = observation {
-            self.observed.use_up(view.doc(), at);
+            self.observed.use_up(view.doc(), at, &writer);
         }
         if let (Written::Whole(text), false) = (written, saved.changed) {
             self.say_unchanged(saver, view, text, &saved, base.as_ref());

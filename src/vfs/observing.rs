@@ -273,7 +273,7 @@ impl Tree {
         self.observed.read(&writer, view, before, now);
         let observation = self.observed.nearest_of(&writer, before, view);
         if let Some(at) = observation {
-            self.observed.use_up(view.doc(), at);
+            self.observed.use_up(view.doc(), at, &writer);
         }
         self.observed.saved(&writer, view, &self.docs.cached(view.doc()), now);
     }

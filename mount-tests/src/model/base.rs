@@ -38,8 +38,8 @@ struct Observation {
     by: Process,
     how: How,
     seen: Seen,
-    /// A save has started from it.
-    used: bool,
+    /// The process whose save has started from it.
+    used: Option<Process>,
     /// It is on record as it is.
     recorded: bool,
     /// The daemon may have forgotten it.
@@ -50,6 +50,13 @@ struct Observation {
     pending: Option<bool>,
 }
 
+impl Observation {
+    /// What another process has started a save from is still its own.
+    fn is_open_to(&self, by: Process) -> bool {
+        self.used.is_none_or(|saver| self.by == by && saver != by)
+    }
+}
+
 /// What a save starts from.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
@@ -57,6 +64,8 @@ pub struct Choice {
     pub seen: Option<Seen>,
     /// The observation that the save uses up.
     pub uses: Option<u64>,
+    /// Whose save it is.
+    pub by: Process,
 }
 
 /// A save that looks for its base.
@@ -98,7 +107,7 @@ impl Observations {
 
     fn push(&mut self, by: Process, how: How, seen: Seen, pending: Option<bool>) {
         self.clock += 1;
-        let (used, recorded, doubtful) = (false, false, false);
+        let (used, recorded, doubtful) = (None, false, false);
         let (at, own_text) = (self.clock, pending == Some(false));
         let new = Observation { at, by, how, seen, used, recorded, doubtful, own_text, pending };
         self.all.push(new);
@@ -121,7 +130,8 @@ impl Observations {
     /// That holds for a second; sequences take less from one read to the next.
     pub fn read(&mut self, by: Process, seen: Seen) {
         let last = self.all.iter().rev().find(|o| o.by == by);
-        let again = |o: &Observation| !o.used && o.how != How::Absent && o.seen.text == seen.text;
+        let again =
+            |o: &Observation| o.is_open_to(by) && o.how != How::Absent && o.seen.text == seen.text;
         if !last.is_some_and(again) {
             self.push(by, How::Read, seen, None);
         }
@@ -173,9 +183,9 @@ impl Observations {
     }
 
     /// A save has started from it.
-    pub fn use_up(&mut self, at: Option<u64>) {
+    pub fn use_up(&mut self, at: Option<u64>, saver: Process) {
         if let Some(o) = self.all.iter_mut().find(|o| Some(o.at) == at) {
-            (o.used, o.recorded) = (true, false);
+            (o.used, o.recorded) = (Some(saver), false);
         }
     }
 
@@ -186,7 +196,7 @@ impl Observations {
 
     /// The observation of a version that an append by the process makes one with its lines.
     pub fn own(&self, by: Process, seen: &Seen) -> Option<u64> {
-        let own = |o: &&Observation| o.by == by && !o.used && o.seen.text == seen.text;
+        let own = |o: &&Observation| o.by == by && o.is_open_to(by) && o.seen.text == seen.text;
         self.all.iter().rev().find(own).map(|o| o.at)
     }
 
@@ -223,7 +233,7 @@ impl Observations {
     /// forgotten.
     pub fn choices(&self, question: &Question<'_>) -> Vec<Choice> {
         let first = self.choose(question);
-        if !self.all.iter().any(|o| o.doubtful && !o.used) {
+        if !self.all.iter().any(|o| o.doubtful && o.is_open_to(question.by)) {
             return vec![first];
         }
         let mut sure = self.clone();
@@ -232,10 +242,10 @@ impl Observations {
         let mut texts = BTreeSet::new();
         for o in self.all.iter().rev().filter(|o| o.doubtful && o.at <= question.until) {
             if texts.insert(&o.seen.text) {
-                all.push(Choice { seen: Some(o.seen.clone()), uses: Some(o.at) });
+                all.push(Choice { seen: Some(o.seen.clone()), uses: Some(o.at), by: question.by });
             }
         }
-        if !sure.all.iter().any(|o| o.by == question.by && !o.used) {
+        if !sure.all.iter().any(|o| o.by == question.by && o.is_open_to(question.by)) {
             all.push(Choice::default());
         }
         all
@@ -252,7 +262,7 @@ impl Observations {
         for o in self.all.iter().rev() {
             // Who has removed the name knows that there is none.
             let nothing = o.how == How::Absent && question.removed.is_some();
-            if o.used || o.at > question.until || nothing || !which(o) {
+            if !o.is_open_to(question.by) || o.at > question.until || nothing || !which(o) {
                 continue;
             }
             if !texts.contains(&&*o.seen.text) {
@@ -289,7 +299,11 @@ impl Observations {
                 true => Some(there),
                 false => met.next_back().map(|o| &o.seen),
             };
-            return Choice { seen: Some(version.unwrap_or(there).clone()), uses: None };
+            return Choice {
+                seen: Some(version.unwrap_or(there).clone()),
+                uses: None,
+                by: question.by,
+            };
         }
         if question.own_only {
             return Choice::default();
@@ -300,7 +314,7 @@ impl Observations {
             by: OBSERVER,
             how: How::Saved,
             seen,
-            used: false,
+            used: None,
             recorded: true,
             doubtful: false,
             own_text: false,
@@ -361,12 +375,16 @@ impl Observations {
             None => nearest(&left),
         };
         let seen = from.iter().rfind(|o| o.seen.text == chosen).map(|o| o.seen.clone());
-        Choice { seen, uses: self.nearest_of(question.by, &chosen, question.until) }
+        Choice {
+            seen,
+            uses: self.nearest_of(question.by, &chosen, question.until),
+            by: question.by,
+        }
     }
 
     /// The observation of a version that a save by this process uses up.
     pub fn nearest_of(&self, by: Process, text: &str, until: u64) -> Option<u64> {
-        let open = |o: &&Observation| !o.used && o.at <= until && o.seen.text == text;
+        let open = |o: &&Observation| o.is_open_to(by) && o.at <= until && o.seen.text == text;
         let own = self.all.iter().rev().filter(open).find(|o| o.by == by);
         own.or_else(|| self.all.iter().rev().find(open)).map(|o| o.at)
     }
@@ -391,7 +409,9 @@ impl Observations {
         let candidates = versions(from);
         let last = |text: &str| from.iter().rfind(|o| o.seen.text == text).map(|o| o.at);
         let used = |text: &str| {
-            let own = |o: &&Observation| o.used && o.by == question.by && o.at <= question.until;
+            let own = |o: &&Observation| {
+                o.used.is_some() && o.by == question.by && o.at <= question.until
+            };
             self.all.iter().rev().filter(own).find(|o| o.seen.text == text).map(|o| o.at)
         };
         let count = |all: &[Entry], key: &str| all.iter().filter(|e| e.key == key).count();

@@ -33,7 +33,7 @@ fn what_the_process_has_met_needs_no_evidence_and_carries_one_save() {
     let written = list("x");
     let choice = book.choices(&ask(ME, &written)).remove(0);
     assert_eq!(choice.seen, Some(seen("ab")));
-    book.use_up(choice.uses);
+    book.use_up(choice.uses, ME);
     book.saved(ME, seen("x"), false);
     assert_eq!(base(&book, &ask(ME, &list("ab"))), Some(list("x")));
     assert_eq!(base(&book, &ask(OTHER, &list("y"))), None, "nothing in common");

@@ -315,7 +315,7 @@ impl<R: Real> Run<R> {
         let start = start.map(|version| Seen::of(version, texts[version].clone()));
         let found = |seen: &Seen| {
             let uses = book.nearest_of(by, &seen.text, u64::MAX);
-            Choice { seen: Some(seen.clone()), uses }
+            Choice { seen: Some(seen.clone()), uses, by }
         };
         if let Some(base) = &h.base {
             let near = start.as_ref().map_or(base, |start| book.nearer(base, start, written));
@@ -488,7 +488,7 @@ impl<R: Real> Run<R> {
         let seen = believed(met.map_or("", |met| &met.text), since);
         let others: Vec<Seen> = others.iter().map(|s| believed(&s.text, s.since)).collect();
         let book = self.book(doc);
-        book.use_up(uses);
+        book.use_up(uses, by);
         let doubtful = others.len();
         others.into_iter().for_each(|seen| book.saved(by, seen, false));
         book.saved(by, seen, current);

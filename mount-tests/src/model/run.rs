@@ -161,7 +161,7 @@ impl<R: Real> Run<R> {
     /// A save that may have started from one of these was committed.
     pub(super) fn starts_from(&mut self, doc: Doc, choices: &[Choice]) {
         match choices {
-            [one] => self.book(doc).use_up(one.uses),
+            [one] => self.book(doc).use_up(one.uses, one.by),
             _ => self.book(doc).doubt(),
         }
     }

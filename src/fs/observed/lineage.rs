@@ -5,7 +5,7 @@ mod record;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Kind, Versions, Who};
+use super::{Kind, Used, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Syntax};
 use crate::merge::entries::Entry;
@@ -29,8 +29,7 @@ pub(super) struct Observation {
     view: View,
     /// [`Known::serial`].
     pub version: u64,
-    /// A save has started from it.
-    pub used: bool,
+    pub used: Used,
     /// The store has it as it is.
     kept: bool,
 }
@@ -39,7 +38,12 @@ impl Observation {
     /// That a version is there, met by nobody.
     pub fn of_nobody(version: u64, who: Who, view: View) -> Observation {
         let (when, kind) = (Stamp(0), Kind::Saved);
-        Observation { at: 0, when, who, kind, view, version, used: false, kept: true }
+        Observation { at: 0, when, who, kind, view, version, used: Used::No, kept: true }
+    }
+
+    /// Whether a save by this process may start from it.
+    pub fn is_open_to(&self, who: &Who) -> bool {
+        self.used == Used::No || self.used == Used::Lent && self.who.is(who.process)
     }
 }
 
@@ -155,7 +159,8 @@ impl Lineage {
         if kind == Kind::Read
             && who.process.is_some()
             && let Some(last) = self.observations.iter().rev().find(relative)
-            && (last.version, last.used) == (serial, false)
+            && last.version == serial
+            && last.is_open_to(who)
             && last.kind != Kind::Absent
             && !now.due(last.when, ONCE)
         {
@@ -168,7 +173,7 @@ impl Lineage {
             kind,
             view,
             version: serial,
-            used: false,
+            used: Used::No,
             kept: false,
         });
         for id in who.chain() {
@@ -219,10 +224,11 @@ impl Lineage {
         self.observations.binary_search_by_key(&at, |o| o.at).ok()
     }
 
-    pub fn use_up(&mut self, at: u64) {
+    pub fn use_up(&mut self, at: u64, saver: &Who) {
         if let Some(index) = self.find(at) {
-            let observation = &mut self.observations[index];
-            (observation.used, observation.kept) = (true, false);
+            let o = &mut self.observations[index];
+            let own = o.who.process.is_none() || o.who.in_line(saver);
+            (o.used, o.kept) = (if own { Used::Up } else { Used::Lent }, false);
         }
     }
 
@@ -271,13 +277,15 @@ impl Lineage {
     pub fn own_of(&self, who: &Who, version: &Arc<Version>, view: View) -> Option<u64> {
         let size = version.view(view).map(|c| c.len());
         let found = self.versions.iter().rev().find(|known| known.is(version, view, size))?;
-        let own = |o: &&Observation| o.version == found.serial && !o.used && o.who.is(who.process);
+        let own = |o: &&Observation| {
+            o.version == found.serial && o.is_open_to(who) && o.who.is(who.process)
+        };
         self.observations.iter().rev().find(own).map(|o| o.at)
     }
 
     pub fn nearest(&self, who: &Who, serial: u64, until: u64) -> Option<u64> {
         let far = |o: &Observation| who.chain().position(|id| o.who.descends_from(id));
-        let open = |o: &&Observation| o.version == serial && !o.used && o.at <= until;
+        let open = |o: &&Observation| o.version == serial && o.is_open_to(who) && o.at <= until;
         let nearest = self
             .observations
             .iter()

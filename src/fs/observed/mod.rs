@@ -27,6 +27,33 @@ const FILES_KEPT: usize = 20_000;
 /// Bytes of managed files' versions that are held, as far as they are shown in full.
 const BYTES_KEPT: u64 = 64 << 20;
 
+/// A read carries one save.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Used {
+    /// No save has started from it.
+    No,
+    /// One has, by the process itself, an ancestor or a descendant.
+    Up,
+    /// One by another process: only the process itself may start from it still.
+    Lent,
+}
+
+impl Used {
+    /// As the store has it.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Reads it back.
+    pub fn of_code(code: u8) -> Used {
+        match code {
+            0 => Used::No,
+            2 => Used::Lent,
+            _ => Used::Up,
+        }
+    }
+}
+
 /// Who has met a version: the process, all of its ancestors as they were then, and the user.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Who {
@@ -70,6 +97,11 @@ impl Who {
     /// Whether it is this process or descends from it.
     pub fn descends_from(&self, id: ProcId) -> bool {
         self.process == Some(id) || self.ancestors.contains(&id)
+    }
+
+    fn in_line(&self, other: &Who) -> bool {
+        let below = |a: &Who, b: &Who| b.process.is_some_and(|id| a.descends_from(id));
+        below(self, other) || below(other, self)
     }
 
     fn is(&self, id: Option<ProcId>) -> bool {
@@ -125,8 +157,8 @@ pub struct Stored {
     pub kind: Kind,
     /// Under this name.
     pub view: View,
-    /// A save has started from it.
-    pub used: bool,
+    /// Whether a save has started from it.
+    pub used: Used,
     /// The revision of the version.
     pub rev: Rev,
     /// The writer's own text, where it is not that of the revision.
@@ -268,9 +300,9 @@ impl Observed {
     }
 
     /// A save that started from an observation has been committed: it carries no other one.
-    pub fn use_up(&self, doc: DocId, at: u64) {
+    pub fn use_up(&self, doc: DocId, at: u64, saver: &Who) {
         if let Some(lineage) = self.of(doc) {
-            lineage.lock().use_up(at);
+            lineage.lock().use_up(at, saver);
         }
     }
 

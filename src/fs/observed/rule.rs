@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::lineage::{Age, Came, Lineage, Observation};
-use super::{Kind, Versions, Who};
+use super::{Kind, Used, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Written};
 use crate::merge::entries::Comparison;
@@ -115,7 +115,7 @@ impl Search<'_> {
         // Whoever has removed the name knows that it is not there.
         let absent = |o: &Observation| o.kind == Kind::Absent && self.question.unlinked.is_some();
         let open = |o: &&Observation| {
-            let live = !o.used && o.at <= self.question.until;
+            let live = o.is_open_to(self.question.who) && o.at <= self.question.until;
             live && !absent(o) && !self.is_backup(o) && which(o)
         };
         newest(self.lineage.observations().iter().filter(open).cloned())
@@ -378,7 +378,8 @@ impl Search<'_> {
         let oldest = all.first().map_or(0, |(_, met)| *met);
         let (who, until) = (self.question.who, self.question.until);
         let kin = |o: &&Observation| who.chain().any(|id| o.who.descends_from(id));
-        let used_up = |o: &&Observation| o.used && (oldest..=until).contains(&o.at) && kin(o);
+        let used_up =
+            |o: &&Observation| o.used != Used::No && (oldest..=until).contains(&o.at) && kin(o);
         let count = all.len();
         for o in self.lineage.observations().iter().rev().filter(used_up) {
             let known = all.iter().any(|(serial, _)| *serial == o.version);

@@ -82,7 +82,7 @@ impl<'s> Save<'s> {
     fn done(&self, observed: &Observed, rev: u64) -> Option<u64> {
         let choice = self.choose(observed);
         if let Some(at) = choice.observation {
-            observed.use_up(note().doc(), at);
+            observed.use_up(note().doc(), at, &self.who);
         }
         observed.saved(&self.who, note(), &version(rev, Some(self.text)), Stamp(0));
         choice.version.map(|v| v.rev.0)
@@ -200,6 +200,20 @@ fn who_reads_last_may_have_been_slow() {
     assert_eq!(Save::by(&[20, 10], &next).base(&told.observed), Some(2));
     let removed = TWO.replace("alpha one\n", "");
     assert_eq!(Save::by(&[20, 10], &removed).base(&told.observed), Some(2));
+}
+
+#[test]
+fn what_a_process_has_read_is_still_its_own_when_a_sibling_saves() {
+    let told = Told::new(&[ONE]);
+    told.read(&[20, 10], 1);
+    assert_eq!(Save::by(&[30, 10], TWO).done(&told.observed, 2), Some(1), "its kin's eyes");
+    assert_eq!(Save::by(&[40, 10], "alpha one\n").base(&told.observed), Some(2), "it is used up");
+    assert_eq!(Save::by(&[20, 10], "alpha one\nbeta two\n").done(&told.observed, 3), Some(1));
+    // A child is its parent's hand.
+    let told = Told::new(&[ONE]);
+    told.read(&[10], 1);
+    assert_eq!(Save::by(&[30, 10], TWO).done(&told.observed, 2), Some(1));
+    assert_eq!(Save::by(&[10], "alpha one\nbeta two\n").base(&told.observed), Some(2));
 }
 
 #[test]
@@ -372,7 +386,7 @@ fn observations_read_back_from_the_store() {
     let own = Arc::new(Version { belief: true, ..(*version(2, Some(EDIT))).clone() });
     told.observed.saved(&who(&[12]), note(), &own, Stamp(0));
     told.read(&[31, 11], 1);
-    told.observed.use_up(note().doc(), 4);
+    told.observed.use_up(note().doc(), 4, &who(&[31, 11]));
     let changes = told.observed.take_changes();
     assert_eq!(changes.put.len(), 4);
     assert!(told.observed.take_changes().put.is_empty());
@@ -388,9 +402,9 @@ fn observations_read_back_from_the_store() {
     assert_eq!(Save::by(&[12], "zeta nine\n").base(&again), Some(2));
     assert!(again.generation() >= 4);
     // A used observation is put on record again, as are those that could not be kept.
-    again.use_up(note().doc(), 1);
+    again.use_up(note().doc(), 1, &who(&[20, 10]));
     let changes = again.take_changes();
-    assert_eq!(changes.put.iter().map(|o| (o.at, o.used)).collect::<Vec<_>>(), [(1, true)]);
+    assert_eq!(changes.put.iter().map(|o| (o.at, o.used)).collect::<Vec<_>>(), [(1, Used::Up)]);
     again.not_kept(changes);
     assert_eq!(again.take_changes().put.len(), 1);
 }
@@ -405,7 +419,15 @@ struct Met {
     version: Set,
     rev: usize,
     saved: bool,
-    used: bool,
+    /// The process whose save has started from it.
+    used: Option<Vec<u32>>,
+}
+
+impl Met {
+    fn is_open_to(&self, me: u32) -> bool {
+        let in_line = |by: &Vec<u32>| by.contains(&self.chain[0]) || self.chain.contains(&by[0]);
+        self.used.as_ref().is_none_or(|by| self.chain[0] == me && !in_line(by))
+    }
 }
 
 struct Model {
@@ -430,10 +452,12 @@ fn evidence(v: &Set, w: &Set) -> usize {
 
 impl Model {
     /// Numbers of the newest observations of at most 16 versions.
-    fn newest(&self, which: impl Fn(&Met) -> bool) -> Vec<usize> {
+    fn newest(&self, me: u32, which: impl Fn(&Met) -> bool) -> Vec<usize> {
         let mut versions: Vec<&Set> = Vec::new();
         let mut found = Vec::new();
-        for (n, met) in self.met.iter().enumerate().rev().filter(|(_, m)| !m.used && which(m)) {
+        for (n, met) in
+            self.met.iter().enumerate().rev().filter(|(_, m)| m.is_open_to(me) && which(m))
+        {
             if versions.contains(&&met.version) || versions.len() < 16 {
                 if !versions.contains(&&met.version) {
                     versions.push(&met.version);
@@ -452,7 +476,7 @@ impl Model {
             let at = self.met.iter().position(|o| std::ptr::eq(o, m));
             m.chain[0] == me || at > saved && m.chain.contains(&me)
         };
-        let mut all = self.newest(since);
+        let mut all = self.newest(me, since);
         all.retain(|n| {
             let met = &self.met[*n];
             let k = evidence(&met.version, w);
@@ -460,7 +484,7 @@ impl Model {
         });
         if !self.met.iter().any(|m| m.saved && m.chain[0] == me) {
             for ancestor in &chain[1..] {
-                let group = self.newest(|m| m.chain.contains(ancestor));
+                let group = self.newest(me, |m| m.chain.contains(ancestor));
                 if group.is_empty() {
                     continue;
                 }
@@ -482,10 +506,10 @@ impl Model {
         let mut far = self.met.clone();
         far.insert(
             0,
-            Met { chain: vec![0], version: self.first.clone(), rev: 1, saved: true, used: false },
+            Met { chain: vec![0], version: self.first.clone(), rev: 1, saved: true, used: None },
         );
         let world = Model { met: far, first: Set::new() };
-        let mut all = world.newest(|_| true);
+        let mut all = world.newest(me, |_| true);
         if !all.iter().any(|n| world.met[*n].version == self.first) {
             all.insert(0, 0);
         }
@@ -528,7 +552,7 @@ impl Model {
             };
             let candidate = |v: &Set| last(v, &|n| all.contains(n));
             let kin = |m: &Met| chain.iter().any(|p| m.chain.contains(p));
-            let used = last(v, &|n| self.met[*n].used && kin(&self.met[*n]));
+            let used = last(v, &|n| self.met[*n].used.is_some() && kin(&self.met[*n]));
             let met = candidate(v).or(used);
             let having = new.iter().filter(has).count();
             if let Some(met) = met
@@ -686,24 +710,24 @@ fn disagreement(seed: u64) -> Option<String> {
                 return Some(format!("seed {seed}\n{story}chose {ours:?}, not {theirs:?}"));
             }
             if let Some(at) = choice.observation {
-                observed.use_up(note().doc(), at);
+                observed.use_up(note().doc(), at, &by);
             }
             if let Some(base) = &theirs {
                 let near = |m: &Met| chain.iter().position(|p| m.chain.contains(p));
-                let open = |(_, m): &(usize, &Met)| !m.used && m.version == *base;
+                let open = |(_, m): &(usize, &Met)| m.is_open_to(chain[0]) && m.version == *base;
                 let used =
                     model.met.iter().enumerate().filter(open).max_by_key(|(n, m)| {
                         (std::cmp::Reverse(near(m).unwrap_or(usize::MAX)), *n)
                     });
                 if let Some(n) = used.map(|(n, _)| n) {
-                    model.met[n].used = true;
+                    model.met[n].used = Some(chain.clone());
                 }
             }
             observed.saved(&by, note(), &met, now);
         } else {
             observed.read(&by, note(), &met, now);
         }
-        model.met.push(Met { chain, version: w, rev, saved: saves, used: false });
+        model.met.push(Met { chain, version: w, rev, saved: saves, used: None });
     }
     None
 }

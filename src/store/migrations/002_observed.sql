@@ -5,7 +5,8 @@ ALTER TABLE ifs_revisions ADD COLUMN basis TEXT;
 -- Observations: who has met which version and how (SEMANTICS, section 4). `at` orders them within a
 -- boot. `chain`: the process and its ancestors, nearest first, each as pid (4 bytes) and identity (8
 -- bytes), little-endian; empty when the process cannot be told. `kind`: 0 read, 1 saved, 2 no file
--- was found. `used`: a save has started from it. `text` is the writer's own text where it is not
+-- was found. `used`: 1 if a save has started from it,
+-- 2 if one by a process that is neither its ancestor nor its descendant has. `text` is the writer's own text where it is not
 -- that of the revision.
 CREATE TABLE ifs_observed (
     boot TEXT NOT NULL,
