@@ -46,6 +46,11 @@ pub trait DocState: Any + Send + Sync {
         None
     }
 
+    /// The same without what can be made again from it, where that takes much memory.
+    fn bare(&self) -> Option<State> {
+        None
+    }
+
     /// For downcasts by the kind itself.
     fn as_any(&self) -> &dyn Any;
 }
@@ -276,6 +281,14 @@ impl Version {
     /// The bytes under this name, `None` when the name does not exist in this version.
     pub fn view(&self, view: View) -> Option<Content> {
         self.state.view(view)
+    }
+
+    /// For who keeps it for long: the same without what can be made again from it.
+    pub fn bare(self: &Arc<Version>) -> Arc<Version> {
+        match self.state.bare() {
+            Some(state) => Arc::new(Version { state, ..Version::clone(self) }),
+            None => Arc::clone(self),
+        }
     }
 }
 

@@ -103,7 +103,7 @@ impl Rescue {
                 writer: writer.clone(),
                 text: hash,
                 append: refused.append,
-                base: refused.base.cloned(),
+                base: refused.base.map(Version::bare),
                 stamp,
             });
         }

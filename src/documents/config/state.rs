@@ -28,10 +28,22 @@ struct Config {
     form: Form,
     source: Arc<str>,
     other: Option<Arc<str>>,
-    value: Arc<Value>,
+    /// Of the source.
+    value: OnceLock<Arc<Value>>,
     shown: OnceLock<Arc<str>>,
     contents: [OnceLock<Content>; 2],
     archive: OnceLock<Content>,
+}
+
+impl Config {
+    fn value(&self) -> &Arc<Value> {
+        self.value.get_or_init(|| {
+            Arc::new(read_value(self.form, &self.source).unwrap_or_else(|refusal| {
+                log::error!("a config that was read before cannot be read: {refusal}");
+                Value::Null
+            }))
+        })
+    }
 }
 
 impl ConfigState {
@@ -71,9 +83,9 @@ impl ConfigState {
                 form,
                 source: source.into(),
                 other: other.map(Into::into),
-                value,
+                value: OnceLock::from(value),
                 shown,
-                contents: [OnceLock::new(), OnceLock::new()],
+                contents: Default::default(),
                 archive: OnceLock::new(),
             }),
         }
@@ -98,12 +110,12 @@ impl ConfigState {
 
     /// The value.
     pub fn value(&self) -> Option<&Value> {
-        self.config.as_ref().map(|c| &*c.value)
+        self.config.as_ref().map(|c| &**c.value())
     }
 
     /// The same, shared.
     pub(super) fn shared_value(&self) -> Option<Arc<Value>> {
-        self.config.as_ref().map(|c| c.value.clone())
+        self.config.as_ref().map(|c| c.value().clone())
     }
 
     /// The text that somebody saved under the name that is not the source's.
@@ -117,7 +129,7 @@ impl ConfigState {
         Some(match &c.other {
             _ if form == c.form => &c.source,
             Some(other) => other,
-            None => c.shown.get_or_init(|| render::document(form, &c.value).into()),
+            None => c.shown.get_or_init(|| render::document(form, c.value()).into()),
         })
     }
 
@@ -182,6 +194,21 @@ impl DocState for ConfigState {
             Form::Json => View::ConfigJson,
             Form::Yaml => View::ConfigYaml,
         })
+    }
+
+    fn bare(&self) -> Option<State> {
+        let Config { form, source, other, .. } = self.config.as_ref()?;
+        Some(Arc::new(ConfigState {
+            config: Some(Config {
+                form: *form,
+                source: source.clone(),
+                other: other.clone(),
+                value: OnceLock::new(),
+                shown: OnceLock::new(),
+                contents: Default::default(),
+                archive: OnceLock::new(),
+            }),
+        }))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -133,6 +133,8 @@ pub(super) struct Recent {
 
 impl Recent {
     const KEPT: usize = 64;
+    /// As many with all that was made from them.
+    const READY: usize = 16;
 
     pub(super) fn get(&self, doc: DocId, rev: Rev) -> Option<Arc<Version>> {
         self.versions.iter().rev().find(|v| v.doc == doc && v.rev == rev).cloned()
@@ -146,6 +148,10 @@ impl Recent {
             old.extend(self.versions.remove(at));
         }
         self.versions.push_back(version);
+        if let Some(older) = self.versions.len().checked_sub(Self::READY + 1) {
+            let bare = self.versions[older].bare();
+            old.push(std::mem::replace(&mut self.versions[older], bare));
+        }
         if self.versions.len() > Self::KEPT {
             old.extend(self.versions.pop_front());
         }

@@ -88,8 +88,10 @@ impl Inner {
         self.version.as_ref().is_some_and(|v| Arc::strong_count(v) > 1)
     }
 
-    /// Whether the version may be let go: whatever is there can be read again.
+    /// Whether the version may be let go: whatever is there can be read again, and its print tells
+    /// whether it is still the same.
     pub(super) fn idle(&self) -> bool {
-        self.version.is_some() && !self.held() && self.unrecorded.is_none() && self.found.is_none()
+        let recorded = self.unrecorded.is_none() && self.found.is_none();
+        self.version.is_some() && !self.held() && recorded && !self.fresh
     }
 }

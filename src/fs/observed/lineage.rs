@@ -15,6 +15,8 @@ use crate::process::ProcId;
 /// Reads of one version by one process within this time of another observation of it by the same
 /// process count once with it, in nanoseconds.
 const ONCE: i64 = 1_000_000_000;
+/// Versions that are kept with all that was made from them, for the next save to be compared with.
+const READY: usize = 16;
 /// Entries that are remembered as gone from earlier versions.
 const REMOVED_KEPT: usize = 100_000;
 
@@ -124,6 +126,12 @@ impl Known {
         }
     }
 
+    /// Lets go of what can be made again.
+    fn shrink(&mut self) {
+        self.keys = None;
+        self.version = self.version.as_ref().map(Version::bare);
+    }
+
     /// Whether it is this version, or has the same text. `size`: the other one's bytes.
     fn is(&self, version: &Arc<Version>, view: View, size: Option<u64>) -> bool {
         if self.rev.is_some() && self.rev == revision_of(version) {
@@ -200,6 +208,9 @@ impl Lineage {
         }
         self.serial += 1;
         self.versions.push(Known::new(self.serial, version.clone(), view));
+        if let Some(older) = self.versions.len().checked_sub(READY + 1) {
+            self.versions[older].shrink();
+        }
         self.serial
     }
 

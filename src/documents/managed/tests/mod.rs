@@ -17,7 +17,7 @@ use super::*;
 use crate::documents::Written;
 use crate::documents::files::Judged;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
-use crate::model::{Actor, Basis, DocId, Rule, SystemClock, Via, View};
+use crate::model::{Actor, Basis, Clock, DocId, Rule, Stamp, SystemClock, Via, View};
 use crate::store::{DB_NAME, Options};
 
 struct Everything;
@@ -57,8 +57,17 @@ fn open_with(dir: &Path, options: Options) -> ManagedFiles {
 }
 
 fn open_on(dir: &Path, options: Options, disk: Arc<dyn Disk>) -> ManagedFiles {
+    open_at(dir, options, disk, Arc::new(SystemClock))
+}
+
+fn open_at(
+    dir: &Path,
+    options: Options,
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+) -> ManagedFiles {
     let store = Arc::new(Store::open(dir, options).unwrap());
-    ManagedFiles::open(store, disk, Arc::new(Everything), Arc::new(SystemClock)).unwrap()
+    ManagedFiles::open(store, disk, Arc::new(Everything), clock).unwrap()
 }
 
 fn id(path: &str) -> FileId {

@@ -227,6 +227,8 @@ fn contents_that_nobody_uses_are_let_go_and_come_back() {
     let path = |n: usize| format!("{n}.md");
     (0..count).for_each(|n| fs::write(dir.path().join(path(n)), format!("{n}\n")).unwrap());
     let changed = append(&files, "7.md", "more\n").version;
+    // From now on their times tell whether they were changed.
+    std::thread::sleep(Duration::from_millis(30));
     let held: Vec<_> = (0..10).map(|n| files.current(id(&path(n))).unwrap()).collect();
     (0..count).for_each(|n| drop(files.current(id(&path(n))).unwrap()));
     assert_eq!(files.counts().in_memory, count);
@@ -240,5 +242,31 @@ fn contents_that_nobody_uses_are_let_go_and_come_back() {
     for n in 10..count {
         let version = files.current(id(&path(n))).unwrap();
         assert_eq!((version.rev, text_of(&version)), (Rev(0), Some(format!("{n}\n"))));
+    }
+}
+
+/// A time before any file was written: each is newer than it was when it was read.
+struct Early;
+
+impl Clock for Early {
+    fn now(&self) -> Stamp {
+        Stamp(0)
+    }
+}
+
+#[test]
+fn a_content_that_its_times_do_not_tell_from_the_next_is_not_let_go() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::create(dir.path()).unwrap());
+    let disk = Arc::new(StoreDisk::open(dir.path()).unwrap());
+    let files = open_at(dir.path(), options(), disk, Arc::new(Early));
+    let count = 300;
+    let path = |n: usize| format!("{n}.md");
+    (0..count).for_each(|n| fs::write(dir.path().join(path(n)), format!("{n}\n")).unwrap());
+    (0..count).for_each(|n| drop(files.current(id(&path(n))).unwrap()));
+    (0..10).for_each(|_| files.tick());
+    assert_eq!(files.counts().in_memory, count);
+    for n in 0..count {
+        assert_eq!(files.current(id(&path(n))).unwrap().rev, Rev(0), "{n}: nobody has changed it");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Known, Lineage, Observation};
+use super::{Known, Lineage, Observation, READY};
 use crate::documents::Version;
 use crate::fs::observed::{Stored, Versions, Who};
 use crate::model::DocId;
@@ -35,9 +35,9 @@ impl Lineage {
     /// Lets go of versions that nobody can start from any more and of observations that say no more
     /// than others do.
     pub fn thin(&mut self, alive: &mut impl FnMut(ProcId) -> bool) -> Vec<u64> {
-        for known in &mut self.versions {
-            known.keys = None;
-        }
+        let ready = self.versions.len().saturating_sub(READY);
+        self.versions[..ready].iter_mut().for_each(Known::shrink);
+        self.versions[ready..].iter_mut().for_each(|known| known.keys = None);
         let mut gone = self.thin_siblings(alive);
         if self.versions.len() <= VERSIONS_KEPT {
             return gone;
