@@ -562,7 +562,7 @@ WORLDS = {
 # Not played: a queue has no template, for what is copied onto it is added whole.
 # To remove a queue takes out what its remover has read; the lines that are left keep the name, so that
 # to make it anew fails with EEXIST.
-LEFT_OUT = {("template", "queue"), ("move", "queue")}
+LEFT_OUT = {("move", "queue")}
 SHAPES = ["session", "wrapped", "parent", "child", "self", "server"]
 
 
@@ -624,9 +624,14 @@ class Game:
             print(flush=True)
 
     # what happens
+    def begin(self):
+        self.first = self.now = self.kind.render(
+            self.letters, [self.letters.new() for _ in range(self.rng.randint(2, 7))])
+        return self.first
+
     def play(self):
         rng, world = self.rng, self.world
-        self.first = self.now = self.kind.render(self.letters, [self.letters.new() for _ in range(rng.randint(2, 7))])
+        self.begin()
         tree, agents = [("daemon", None)], []
         if world in ("sub", "service"):
             tree.append(("host", "daemon"))
@@ -786,15 +791,20 @@ def main():
     p.add_argument("--kind", default=",".join(KINDS))
     p.add_argument("--seeds", type=int, default=100)
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--first", action="store_true", help="print the text with which each game begins")
     p.add_argument("--seconds", type=float, help="begin no further game after this time, in each world and kind")
     p.add_argument("-v", "--verbose", action="store_true")
     p.add_argument("--json", action="store_true")
     o = p.parse_args()
-    if (o.mount is None) != o.self_check:
-        p.error("either a mount or --self-check")
+    if (o.mount is not None) + o.self_check + o.first != 1:
+        p.error("either a mount, --self-check or --first")
     for world in o.world.split(","):
         for kind in o.kind.split(","):
             if (world, kind) in LEFT_OUT:
+                continue
+            if o.first:
+                for seed in range(o.seed, o.seed + o.seeds):
+                    print(json.dumps(Game(world, kind, seed, None, {}, False).begin()))
                 continue
             tally, place, begin = collections.Counter(), place_for(o.mount, kind), time.monotonic()
             for seed in range(o.seed, o.seed + o.seeds):

@@ -163,7 +163,7 @@ impl Tree {
             }
             (answer, _) => answer.map_err(failed)?,
         };
-        if matches!(written, Written::Removed) {
+        if matches!(written, Written::Removed) && saved.version.view(view).is_none() {
             // What was there is met still: a file that is made anew starts from it.
             return Ok(self.report_saved(saver, view, saved, number));
         }

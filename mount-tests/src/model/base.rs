@@ -289,6 +289,12 @@ impl Observations {
         {
             own.retain(|o| o.how != How::Read || o.seen.text != text);
         }
+        // Who has emptied the text begins anew.
+        if let Some(last) = own.iter().rfind(|o| o.how == How::Saved).map(|o| (o.at, &o.seen.text))
+            && entries(self.doc, last.1).is_empty()
+        {
+            own.retain(|o| o.at >= last.0);
+        }
         if !own.is_empty() {
             return self.pick(&own, question, &written);
         }

@@ -54,6 +54,28 @@ fn whoever_empties_without_any_kin_takes_out_nothing() {
 }
 
 #[test]
+fn what_an_agent_writes_after_it_has_emptied_is_new() {
+    for name in QUEUES.into_iter().chain(["memory/note.md"]) {
+        for gone in [": >", "rm"] {
+            let it = queue(name);
+            let mut agent = agent(&it, "session");
+            agent.run(&format!("agent.call(\"cat '{name}'\")"));
+            it.stranger_appends(name, "4\n");
+            agent.run(&format!("agent.call(\"{gone} '{name}'\")"));
+            agent.run(&format!("agent.call(\"printf '1\\\\n2\\\\n5\\\\n' > '{name}'\")"));
+            let there = it.read(name);
+            agent.run("agent.end()");
+            // A note that is made anew takes the place of what was there.
+            let wanted = match (name, gone) {
+                ("memory/note.md", "rm") => "1\n2\n5\n4\n",
+                _ => "4\n1\n2\n5\n",
+            };
+            assert_eq!(there, wanted, "{name}: {gone}");
+        }
+    }
+}
+
+#[test]
 fn a_drain_whose_calls_lock_one_by_one() {
     for name in QUEUES {
         let it = queue(name);

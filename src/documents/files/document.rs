@@ -144,7 +144,8 @@ impl FileDocument {
     fn believed(&self, save: &Save<'_>, next: &State) -> State {
         let after = FileState::of(next);
         let text = match save.written {
-            Written::Removed => None,
+            // Of a queue there may be lines that it has not met.
+            Written::Removed => after.text().map(|_| share(b"", None)),
             Written::Whole(text) if after.text().is_some_and(|t| t.equals(text)) => {
                 return next.clone();
             }

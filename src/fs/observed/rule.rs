@@ -142,6 +142,10 @@ impl Search<'_> {
         Some(written.compared(&version, view, keys.as_deref()))
     }
 
+    fn is_empty(&mut self, o: &Observation) -> bool {
+        self.comparison(o.version).is_some_and(|c| c.of_version == 0)
+    }
+
     fn with_evidence(
         &mut self,
         found: Vec<Observation>,
@@ -184,15 +188,15 @@ impl Search<'_> {
             }
         }
         candidates.sort_unstable_by_key(|o| o.at);
-        // What the kin have met and what has no entry says nothing of what the text started from; but
-        // nothing can be removed from it either.
+        // What follows the emptying of a text is new.
+        let saved = candidates.iter().rfind(|o| o.kind == Kind::Saved).cloned();
+        let emptied = saved.filter(|o| self.is_empty(o)).map_or(0, |o| o.at);
+        candidates.retain(|o| o.at >= emptied);
+        // What else the kin have met and what has no entry says nothing of what the text started from;
+        // but nothing can be removed from it either.
         let me = self.question.who.process;
-        let mut empty = Vec::new();
-        for o in &candidates {
-            if !o.who.is(me) && self.comparison(o.version).is_some_and(|c| c.of_version == 0) {
-                empty.push(o.clone());
-            }
-        }
+        let says_nothing = |o: &&Observation| !o.who.is(me) && o.at != emptied && self.is_empty(o);
+        let empty: Vec<Observation> = candidates.iter().filter(says_nothing).cloned().collect();
         let telling = candidates.len() > empty.len();
         if let Some(unlink) = self.question.unlinked.clone()
             && (!telling || unlink.by_itself && self.is_written_back())

@@ -298,6 +298,23 @@ fn to_unlink_and_make_anew_is_to_replace_but_not_what_was_never_met() {
 }
 
 #[test]
+fn what_follows_the_emptying_of_a_text_is_new() {
+    let told = Told::new(&[TWO, "", TWO]);
+    told.read(&[20, 10], 1);
+    let empty = version(2, Some(""));
+    told.observed.saved(&who(&[21, 10]), note(), &empty, Stamp(0));
+    assert_eq!(Save::by(&[22, 10], EDIT).base(&told.observed), Some(2), "emptied by kin");
+    told.read(&[21, 10], 1);
+    let more = format!("{TWO}epsilon five\n");
+    assert_eq!(Save::by(&[21, 10], &more).base(&told.observed), Some(1), "it has read since");
+    // Who has only met it empty has emptied nothing.
+    let told = Told::new(&[TWO, ""]);
+    told.read(&[20], 1);
+    told.read(&[30, 11], 2);
+    assert_eq!(Save::by(&[31, 11], EDIT).base(&told.observed), Some(1));
+}
+
+#[test]
 fn that_there_was_no_file_counts_until_something_else_was_met() {
     let told = Told::new(&[ONE, TWO]);
     told.observed.absent(&who(&[20, 10]), note(), &version(7, None), Stamp(0));
@@ -498,8 +515,11 @@ impl Model {
         }
         all.sort_unstable();
         all.dedup();
+        let nothing = |n: &usize| self.met[*n].version.is_empty();
+        let emptied = all.iter().copied().rfind(|n| self.met[*n].saved).filter(nothing);
+        all.retain(|n| emptied.is_none_or(|e| *n >= e));
         let mut empty = all.clone();
-        empty.retain(|n| self.met[*n].chain[0] != me && self.met[*n].version.is_empty());
+        empty.retain(|n| self.met[*n].chain[0] != me && nothing(n) && Some(*n) != emptied);
         if all.len() > empty.len() {
             return Some(self.pick(chain, &all, w));
         }

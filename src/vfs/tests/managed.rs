@@ -276,6 +276,22 @@ fn unlink_removes_for_everybody_except_what_was_not_read_of_a_queue() {
 }
 
 #[test]
+fn what_is_written_to_a_queue_after_its_lines_were_removed_is_new() {
+    for by_kin in [false, true] {
+        let w = world();
+        w.put("outbox.md", "1\n2\n");
+        let p = w.stranger("shell");
+        p.cat("outbox.md").unwrap();
+        w.stranger("agent").append("outbox.md", "3\n").unwrap();
+        p.unlink("outbox.md").unwrap();
+        assert_eq!(w.file("outbox.md").unwrap(), "3\n");
+        let writer = if by_kin { p.fork("cat") } else { p };
+        writer.save("outbox.md", "1\n2\n4\n").unwrap();
+        assert_eq!(w.file("outbox.md").unwrap(), "3\n1\n2\n4\n", "by kin: {by_kin}");
+    }
+}
+
+#[test]
 fn handles_on_a_removed_file_go_on() {
     let w = world();
     w.put("x.md", "a\nb\n");
