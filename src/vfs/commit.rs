@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::budget::no_room;
 use super::guards::Guard;
 use super::handle::{DocHandle, State, blank, too_big};
+use super::hidden::Absence;
 use super::layer::{Error, Fh, Result};
 use super::observing::Start;
 use super::ports::KeptRefusal;
 use super::rescue::Refused;
 use super::tree::Tree;
 use crate::documents::entries::Syntax;
-use crate::documents::live::{SaveError, SaveRequest, Saved};
+use crate::documents::live::{InsteadOf, SaveError, SaveRequest, Saved};
 use crate::documents::unresolved::unresolved;
 use crate::documents::{Version, Written};
 use crate::fs::observed::{Choice, Who};
@@ -117,7 +118,7 @@ impl Tree {
         view: View,
         choice: Choice,
         written: Written<'_>,
-        instead_of: Option<Arc<Version>>,
+        instead_of: Option<InsteadOf>,
     ) -> std::result::Result<Saved, Failed> {
         if let Written::Whole(text) = written
             && !matches!(self.syntax(view), Syntax::Lines { .. })
@@ -168,14 +169,10 @@ impl Tree {
             return Ok(self.report_saved(saver, view, saved, number));
         }
         if let Some(at) = observation {
-            self.observed.use_up(view.doc(), at, &writer);
+            self.observed.use_up(view.doc(), at, &[&writer, &saver.asking]);
         }
         if let (Written::Whole(text), false) = (written, saved.changed) {
             self.say_unchanged(saver, view, text, &saved, base.as_ref());
-        }
-        if matches!(written, Written::Whole(_)) {
-            // The name is made anew, also by kin for whom it was there all the time.
-            self.reveal(view, &writer);
         }
         self.last_saves.saved(&writer, view, &saved);
         self.observed.saved(&writer, view, &saved.believed, self.now());
@@ -335,6 +332,8 @@ impl Tree {
         };
         match answer {
             Ok(saved) => {
+                // The name is made anew, also by kin for whom it was there all the time.
+                self.reveal(h.view(), &self.saver_as_writer(saver), h.opened);
                 self.committed(h, state, saver, &saved.believed);
                 h.clean(state);
                 Ok(())
@@ -357,12 +356,17 @@ impl Tree {
         state: &State,
         saver: &Saver,
         whole: &super::handle::Whole,
-    ) -> (Choice, Option<Arc<Version>>) {
+    ) -> (Choice, Option<InsteadOf>) {
         let (view, start) = (h.view(), whole.began_as());
         let unlinked = h.unlinked.as_ref().filter(|_| !state.committed);
+        if let Some(unlinked) = unlinked
+            && let Some(choice) = unlinked.base()
+        {
+            return (choice, Some(unlinked.replaced()));
+        }
         let made = h.start.as_ref().is_some_and(|s| s.made);
         let gone = || self.docs.cached(view.doc()).view(view).is_none_or(|c| c.is_empty());
-        let replaces = unlinked.filter(|_| made && gone()).map(|a| a.version.clone());
+        let replaces = unlinked.filter(|_| made && gone()).map(Absence::replaced);
         if let Some(base) = state.base.as_ref().filter(|_| replaces.is_none()) {
             let nearer = match start {
                 Some(start) => self.nearer(base, start, view, &whole.bytes),

@@ -10,8 +10,9 @@ use parking_lot::Mutex;
 use super::layer::Caller;
 use super::tree::Tree;
 use crate::documents::Version;
-use crate::fs::observed::Who;
-use crate::model::{Stamp, View};
+use crate::documents::live::InsteadOf;
+use crate::fs::observed::{Choice, Who};
+use crate::model::{Rule, Stamp, View};
 
 /// How long a name stays free, in nanoseconds.
 pub const FREE_FOR: i64 = 5_000_000_000;
@@ -27,7 +28,18 @@ pub struct Absence {
     pub remover: Who,
     /// What it showed then.
     pub version: Arc<Version>,
+    /// Of a queue with lines that the remover had not met. The name stays with them, for everybody.
+    pub left: Option<Left>,
     until: Stamp,
+}
+
+/// What an unlink has left of a queue.
+#[derive(Debug, Clone)]
+pub struct Left {
+    /// What the remover had met.
+    pub met: Arc<Version>,
+    /// What is there since.
+    pub version: Arc<Version>,
 }
 
 /// The names that are free for somebody.
@@ -44,11 +56,18 @@ impl Absences {
     }
 
     /// Frees the name for the remover and its kin. Nobody known, nobody to free it for.
-    pub fn hide(&self, view: View, remover: &Who, version: &Arc<Version>, now: Stamp) {
+    pub fn hide(
+        &self,
+        view: View,
+        remover: &Who,
+        version: &Arc<Version>,
+        left: Option<Left>,
+        now: Stamp,
+    ) {
         if remover.process.is_none() {
             return;
         }
-        self.reveal(view, now, |other| other == remover);
+        self.reveal(view, now, |other| other.remover == *remover);
         let mut list = self.list.lock();
         if list.len() >= MOST {
             list.remove(0);
@@ -57,21 +76,20 @@ impl Absences {
             view,
             remover: remover.clone(),
             version: version.clone(),
+            left,
             until: Stamp(now.0.saturating_add(FREE_FOR)),
         });
         self.count.store(list.len(), Ordering::Release);
     }
 
-    /// The name is there again for those whose remover `is_kin`.
-    pub fn reveal(&self, view: View, now: Stamp, is_kin: impl Fn(&Who) -> bool) {
+    /// The name is there again: these removals of it count no more.
+    pub fn reveal(&self, view: View, now: Stamp, which: impl Fn(&Absence) -> bool) {
         if self.none() {
             return;
         }
         let all = self.list.lock().clone();
-        let kept: Vec<Absence> = all
-            .into_iter()
-            .filter(|a| a.lasts(now) && !(a.view == view && is_kin(&a.remover)))
-            .collect();
+        let kept: Vec<Absence> =
+            all.into_iter().filter(|a| a.lasts(now) && !(a.view == view && which(a))).collect();
         let mut list = self.list.lock();
         *list = kept;
         self.count.store(list.len(), Ordering::Release);
@@ -98,6 +116,22 @@ impl Absences {
 }
 
 impl Absence {
+    /// What a file that is made anew takes the place of.
+    pub fn replaced(&self) -> InsteadOf {
+        let left = self.left.as_ref().map(|left| left.version.clone());
+        InsteadOf { was: self.version.clone(), left }
+    }
+
+    /// What its text is compared with where that needs no search.
+    pub fn base(&self) -> Option<Choice> {
+        let left = self.left.as_ref()?;
+        Some(Choice::of(Some(left.met.clone()), Rule::Unlinked))
+    }
+
+    fn began(&self) -> Stamp {
+        Stamp(self.until.0.saturating_sub(FREE_FOR))
+    }
+
     /// Never longer than [`FREE_FOR`], also when the clock was set back.
     fn lasts(&self, now: Stamp) -> bool {
         (1..=FREE_FOR).contains(&self.until.0.saturating_sub(now.0))
@@ -108,11 +142,19 @@ impl Tree {
     /// The name is free for the caller and its kin from now on; `version` is what it showed.
     pub(super) fn hide(&self, who: &Caller, view: View, version: &Arc<Version>) {
         let remover = self.who(who, self.process(who).as_ref());
-        self.absences.hide(view, &remover, version, self.now());
+        self.absences.hide(view, &remover, version, None, self.now());
     }
 
-    /// The name is there again for this writer and its kin.
-    pub(super) fn reveal(&self, view: View, writer: &Who) {
-        self.absences.reveal(view, self.now(), |a| self.is_same_writer(writer, a, view));
+    /// The caller has removed from a queue what it had met. A text that it or its kin put there at once
+    /// takes the place of that.
+    pub(super) fn taken(&self, who: &Caller, view: View, version: &Arc<Version>, left: Left) {
+        let remover = self.who(who, self.process(who).as_ref());
+        self.absences.hide(view, &remover, version, Some(left), self.now());
+    }
+
+    /// The name is there again for this writer and its kin, as far as it was removed by `then`.
+    pub(super) fn reveal(&self, view: View, writer: &Who, then: Stamp) {
+        let kin = |a: &Absence| a.began() <= then && self.is_same_writer(writer, &a.remover, view);
+        self.absences.reveal(view, self.now(), kin);
     }
 }

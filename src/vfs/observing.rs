@@ -220,7 +220,8 @@ impl Tree {
     /// itself, and not removed it, goes on reading it.
     pub(super) fn hides(&self, view: View, who: &Who) -> bool {
         let Some(me) = who.process else { return false };
-        self.unlinked_by(who, view)
+        let hidden = self.unlinked_by(who, view).filter(|a| a.left.is_none());
+        hidden
             .is_some_and(|a| a.remover.descends_from(me) || !self.observed.has_met(who, view.doc()))
     }
 
@@ -273,7 +274,7 @@ impl Tree {
         self.observed.read(&writer, view, before, now);
         let observation = self.observed.nearest_of(&writer, before, view);
         if let Some(at) = observation {
-            self.observed.use_up(view.doc(), at, &writer);
+            self.observed.use_up(view.doc(), at, &[&writer]);
         }
         self.observed.saved(&writer, view, &self.docs.cached(view.doc()), now);
     }

@@ -49,10 +49,12 @@ impl Tree {
             state.base = Some(start.version.clone());
         }
         let mut unlinked = None;
-        if created {
+        if created || mode.truncate && !self.absences.none() {
             let writer = self.who(who, opener.as_ref());
-            unlinked = self.unlinked_by(&writer, view);
-            self.reveal(view, &writer);
+            unlinked = self.unlinked_by(&writer, view).filter(|a| created || a.left.is_some());
+            if created || unlinked.is_some() {
+                self.reveal(view, &writer, now);
+            }
         }
         let fh = self.new_fh();
         let handle = DocHandle {

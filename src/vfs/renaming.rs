@@ -200,7 +200,7 @@ impl Tree {
         }
         let writer = saver.process.as_ref();
         self.adopt(&file.open, &file.file, view, &file.text, base.as_ref(), writer, who.uid);
-        self.reveal(view, &self.who(who, renamer.as_ref()));
+        self.reveal(view, &self.who(who, renamer.as_ref()), self.now());
         Ok(())
     }
 
@@ -357,13 +357,17 @@ impl Tree {
         } else {
             let (managed, gone) = (view.doc().file().is_some(), current.view(view).is_none());
             // A managed file that somebody else has made meanwhile is another one.
-            let unlinked = self.unlinked_by(&saver.asking, view).filter(|_| !managed || gone);
-            let instead_of = unlinked.as_ref().filter(|_| managed).map(|a| a.version.clone());
-            let choice = match (managed && gone, &unlinked) {
+            let unlinked = self.unlinked_by(&saver.asking, view);
+            let unlinked = unlinked.filter(|a| !managed || gone != a.left.is_some());
+            let instead_of = unlinked.as_ref().filter(|_| managed).map(Absence::replaced);
+            let choice = match unlinked.as_ref().and_then(Absence::base) {
+                Some(choice) => choice,
                 // Nothing is there: whoever puts something there knows that, unless it was there a
                 // moment ago.
-                (true, None) => Choice::of(Some(current.clone()), Rule::Handle),
-                _ => self.base_of_incoming(view, file, saver, renamer, unlinked),
+                None if managed && gone && unlinked.is_none() => {
+                    Choice::of(Some(current.clone()), Rule::Handle)
+                }
+                None => self.base_of_incoming(view, file, saver, renamer, unlinked),
             };
             match self.resaved(view, &file.text) {
                 Some(again) => self.save_again(saver, view, again),

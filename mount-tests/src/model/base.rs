@@ -91,13 +91,16 @@ pub struct Observations {
     all: Vec<Observation>,
     on_record: Vec<Observation>,
     clock: u64,
+    /// What was met by then was met more than a second ago.
+    rested: u64,
     first: Option<Seen>,
 }
 
 impl Observations {
     /// Nobody has met anything.
     pub fn new(doc: Doc) -> Observations {
-        Observations { doc, all: Vec::new(), on_record: Vec::new(), clock: 0, first: None }
+        let (all, on_record) = (Vec::new(), Vec::new());
+        Observations { doc, all, on_record, clock: 0, rested: 0, first: None }
     }
 
     /// Everything that is observed from now on is later.
@@ -126,12 +129,19 @@ impl Observations {
         self.read(OBSERVER, seen);
     }
 
-    /// A version was read. What the process has met last, has not used and reads again counts once.
-    /// That holds for a second; sequences take less from one read to the next.
+    /// Longer than a second passes.
+    pub fn rest(&mut self) {
+        self.rested = self.clock;
+    }
+
+    /// A version was read. What the process has met last, has not used and reads again within a second
+    /// counts once; it takes longer only where the sequence rests.
     pub fn read(&mut self, by: Process, seen: Seen) {
         let last = self.all.iter().rev().find(|o| o.by == by);
-        let again =
-            |o: &Observation| o.is_open_to(by) && o.how != How::Absent && o.seen.text == seen.text;
+        let again = |o: &Observation| {
+            let met = o.how != How::Absent && o.seen.text == seen.text;
+            met && o.is_open_to(by) && o.at > self.rested
+        };
         if !last.is_some_and(again) {
             self.push(by, How::Read, seen, None);
         }

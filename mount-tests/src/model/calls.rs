@@ -407,7 +407,10 @@ impl<R: Real> Run<R> {
         let (doc, generation) = (effect.doc, self.actors[who].generation);
         let changes = self.look(&effect);
         let its = |r: &Refused| handle.is_some() && r.handle == handle;
-        let mine = |r: &Refused| (r.who, r.generation, r.doc) == (who, generation, doc);
+        let appends = matches!(effect.what, What::Appends(_));
+        let mine = |r: &Refused| {
+            (r.who, r.generation, r.doc) == (who, generation, doc) && !(appends && r.append)
+        };
         // Equal texts of one process are one file.
         let gone: Vec<Vec<u8>> =
             self.refused.iter().filter(|r| its(r) && !r.stays).map(|r| r.text.clone()).collect();
@@ -448,7 +451,10 @@ impl<R: Real> Run<R> {
         }
         self.refused.retain(|r| r.stays || handle.is_none() || r.handle != handle);
         let generation = self.actors[who].generation;
-        self.refused.push(Refused { who, generation, handle, doc, text, stays: false });
+        let of_handle = |h: &&Handle| Some(h.id) == handle;
+        let open = self.actors[who].handles.iter().flatten().find(of_handle);
+        let append = open.is_some_and(Handle::appends);
+        self.refused.push(Refused { who, generation, handle, doc, text, append, stays: false });
     }
 
     /// After a whole-file save the writer has seen what it wrote (section 4).

@@ -1,5 +1,6 @@
 //! The ends of processes and daemons, and what must be left after them (R8, R11).
 
+use super::base::Observations;
 use super::edit;
 use super::ops::{Doc, Edits, Way};
 use super::real::Real;
@@ -67,6 +68,7 @@ impl<R: Real> Run<R> {
 
     pub(super) fn rest(&mut self) -> Verdict {
         self.real.rest();
+        self.books.iter_mut().for_each(Observations::rest);
         let resting = self.resting();
         self.appends_rest(&resting)
     }
@@ -157,11 +159,11 @@ impl<R: Real> Run<R> {
         }
     }
 
-    /// A good save: what was refused to the same process before is gone.
+    /// A good append: what was refused to the same process before is gone, but for lines.
     pub(super) fn forgive(&mut self, who: usize, doc: Doc) {
         let generation = self.actors[who].generation;
         let own = |r: &Refused| (r.who, r.generation, r.doc) == (who, generation, doc);
-        self.refused.retain(|r| r.stays || !own(r));
+        self.refused.retain(|r| r.stays || r.append || !own(r));
     }
 
     /// Forgets the refused texts of an actor that are not there any more.

@@ -201,7 +201,7 @@ impl Real for Mounted {
     }
 
     fn rest(&mut self) {
-        std::thread::sleep(Duration::from_millis(300));
+        std::thread::sleep(Duration::from_millis(1_100));
     }
 
     fn remount(&mut self) -> Vec<(Doc, Vec<u8>)> {

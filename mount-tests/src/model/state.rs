@@ -188,6 +188,8 @@ pub struct Refused {
     pub doc: Doc,
     /// The text.
     pub text: Vec<u8>,
+    /// They were lines for the end: what else is appended says nothing of them.
+    pub append: bool,
     /// The daemon has ended since: it stays until somebody removes it.
     pub stays: bool,
 }

@@ -12,8 +12,8 @@ use serde_json::Value;
 /// Per cent of wrong saves by the rule in memory, for missions, config, note and queue:
 /// `worlds.py --self-check --seeds 3000`, seeds 0 to 2999, some 9,000 saves each, so within 0.4.
 /// A queue has more because two edits of one line are both kept: where the base is an older one,
-/// an entry comes twice. A queue is not made anew: where there are lines that the remover has not read,
-/// its name stays with them, and `O_EXCL` says so.
+/// an entry comes twice. In the world `move` a queue is written without `O_EXCL`: where there are lines
+/// that the remover has not read, its name stays with them.
 const REFERENCE: [(&str, [f64; 4]); 10] = [
     ("mixed", [5.80, 5.56, 4.85, 7.41]),
     // In a note, not by the rule but by the merge of lines: where others have put another line in the
@@ -25,7 +25,7 @@ const REFERENCE: [(&str, [f64; 4]); 10] = [
     ("hub", [4.58, 4.36, 4.33, 6.42]),
     ("template", [4.34, 4.17, 3.88, 5.69]),
     ("blind", [12.63, 12.55, 7.68, 15.13]),
-    ("move", [8.93, 8.93, 8.93, 0.0]),
+    ("move", [8.93, 8.93, 8.93, 10.36]),
     ("coincide", [6.41, 6.17, 5.65, 8.94]),
 ];
 /// The same of a hub's own saves, at most.

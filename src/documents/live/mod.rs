@@ -42,15 +42,23 @@ pub struct SaveRequest<'a> {
     pub basis: Basis,
     /// What it wrote.
     pub written: Written<'a>,
-    /// The version of a managed file that was unlinked a moment ago and that this new file takes the
-    /// place of: as long as there is nothing else, the save is merged with that one.
-    pub instead_of: Option<Arc<Version>>,
+    /// What of a managed file was unlinked a moment ago, and that this text takes the place of.
+    pub instead_of: Option<InsteadOf>,
     /// Who.
     pub actor: Actor,
     /// The writer or one of its ancestors holds `missions.lock` (R9): commit under it.
     pub under_their_lock: bool,
     /// Commit only while the view's current bytes hash to this.
     pub expect_sha256: Option<[u8; 32]>,
+}
+
+/// What was unlinked. As long as there is nothing but what was left, a save is merged with it.
+#[derive(Debug, Clone)]
+pub struct InsteadOf {
+    /// What was there.
+    pub was: Arc<Version>,
+    /// What was left of it: the lines of a queue that the remover had not read.
+    pub left: Option<Arc<Version>>,
 }
 
 /// A committed save.

@@ -9,7 +9,7 @@ use super::slot::{Inner, Notes, Slot};
 use super::{ManagedFiles, Published};
 use crate::documents::entries::{self, Syntax};
 use crate::documents::files::Swap;
-use crate::documents::live::{Checked, SaveError, SaveRequest, Saved, restored};
+use crate::documents::live::{Checked, InsteadOf, SaveError, SaveRequest, Saved, restored};
 use crate::documents::{Content, Context, Plan, Save, State, Version, Written};
 use crate::model::{Actor, Basis, DocId, FileId, Reason, Refusal, Rev, Rule, View};
 use crate::store::{Gate, StoreError, Wait};
@@ -41,12 +41,11 @@ impl ManagedFiles {
     /// [`StoreError::Busy`] when another program kept the database locked.
     pub fn save(&self, request: SaveRequest<'_>) -> Result<Saved, SaveError> {
         let DocId::File(file) = request.view.doc() else { return Err(not_managed(request.view)) };
-        let instead_of = |current: &Version| {
-            let gone = current.view(request.view).is_none_or(|c| c.is_empty());
-            request.instead_of.as_ref().filter(|_| gone).map(|v| v.state.clone())
-        };
         let plan = |current: &Version, cx: &Context| {
-            let before = instead_of(current);
+            let before = match &request.instead_of {
+                Some(unlinked) => self.before(file, unlinked, current, cx)?,
+                None => None,
+            };
             // What was to be replaced is not what is there: the base says nothing of that.
             let base =
                 request.base.as_ref().filter(|_| request.instead_of.is_none() || before.is_some());
@@ -81,6 +80,31 @@ impl ManagedFiles {
             early,
             expect: request.expect_sha256,
         })
+    }
+
+    /// What there would be if the file had not been unlinked; `None`: somebody has made it anew.
+    fn before(
+        &self,
+        file: FileId,
+        unlinked: &InsteadOf,
+        current: &Version,
+        cx: &Context,
+    ) -> Result<Option<State>, Refusal> {
+        let view = View::File(file);
+        let Some(left) = &unlinked.left else {
+            let gone = current.view(view).is_none_or(|c| c.is_empty());
+            return Ok(gone.then(|| unlinked.was.state.clone()));
+        };
+        let was = unlinked.was.view(view).map(|c| c.to_vec()).unwrap_or_default();
+        let save = Save {
+            view,
+            seen: Some(&left.state),
+            written: Written::Whole(&was),
+            current: &current.state,
+            outside_since_seen: false,
+            rows: None,
+        };
+        self.document(file).plan(&save, cx).map(|plan| Some(plan.next))
     }
 
     /// Makes the text what it was in `old`, byte for byte, as one more revision; removes the

@@ -9,7 +9,7 @@ use super::{Kind, Used, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Syntax};
 use crate::merge::entries::Entry;
-use crate::model::{Rev, Stamp, View};
+use crate::model::{DocId, Rev, Stamp, View};
 use crate::process::ProcId;
 
 /// Reads of one version by one process within this time of another observation of it by the same
@@ -31,6 +31,10 @@ pub(super) struct Observation {
     view: View,
     /// [`Known::serial`].
     pub version: u64,
+    /// The revision that the version was then.
+    rev: Rev,
+    /// What its writer alone meant by the text, where somebody else has meant something by it before.
+    meant: Option<Arc<Version>>,
     pub used: Used,
     /// The store has it as it is.
     kept: bool,
@@ -39,8 +43,9 @@ pub(super) struct Observation {
 impl Observation {
     /// That a version is there, met by nobody.
     pub fn of_nobody(version: u64, who: Who, view: View) -> Observation {
-        let (when, kind) = (Stamp(0), Kind::Saved);
-        Observation { at: 0, when, who, kind, view, version, used: Used::No, kept: true }
+        let (when, rev, kind) = (Stamp(0), Rev(0), Kind::Saved);
+        let (meant, used, kept) = (None, Used::No, true);
+        Observation { at: 0, when, who, kind, view, version, rev, meant, used, kept }
     }
 
     /// Whether a save by this process may start from it.
@@ -174,6 +179,11 @@ impl Lineage {
         {
             return;
         }
+        let known = self.known(serial).and_then(|known| known.version.as_ref());
+        // Only missions are somebody's besides being text.
+        let own = version.belief && version.doc == DocId::Missions;
+        let other = own && known.is_some_and(|known| !Arc::ptr_eq(known, version));
+        let meant = other.then(|| version.clone());
         self.observations.push(Observation {
             at,
             when: now,
@@ -181,6 +191,8 @@ impl Lineage {
             kind,
             view,
             version: serial,
+            rev: version.rev,
+            meant,
             used: Used::No,
             kept: false,
         });
@@ -235,10 +247,10 @@ impl Lineage {
         self.observations.binary_search_by_key(&at, |o| o.at).ok()
     }
 
-    pub fn use_up(&mut self, at: u64, saver: &Who) {
+    pub fn use_up(&mut self, at: u64, savers: &[&Who]) {
         if let Some(index) = self.find(at) {
             let o = &mut self.observations[index];
-            let own = o.who.process.is_none() || o.who.in_line(saver);
+            let own = o.who.process.is_none() || savers.iter().any(|saver| o.who.in_line(saver));
             (o.used, o.kept) = (if own { Used::Up } else { Used::Lent }, false);
         }
     }
@@ -254,17 +266,18 @@ impl Lineage {
         known.is_some_and(|k| self.any_met(|o| o.version == k.serial && o.who.uid == uid))
     }
 
+    /// The number of the newest observation that is one of these.
     pub fn newest_where(&self, which: impl Fn(&Observation) -> bool) -> Option<u64> {
-        self.observations.iter().rev().find(|o| which(o)).map(|o| o.version)
+        self.observations.iter().rev().find(|o| which(o)).map(|o| o.at)
     }
 
-    /// The version last met by the process or its descendants, else by those below its first ancestor
-    /// that has any.
+    /// What the process or its descendants have met last, else what those below its first ancestor have
+    /// that has met any: the number of the observation.
     pub fn last_met(&self, who: &Who) -> Option<u64> {
         let newest = |id: ProcId| -> Option<u64> {
             let at = self.latest.get(&id)?;
             match self.find(*at) {
-                Some(index) => Some(self.observations[index].version),
+                Some(_) => Some(*at),
                 None => self.newest_where(|o| o.who.descends_from(id)),
             }
         };
@@ -306,6 +319,19 @@ impl Lineage {
     }
 
     // --- versions
+
+    /// The version of an observation.
+    pub fn meant(&mut self, at: u64, versions: &dyn Versions) -> Option<Arc<Version>> {
+        let o = self.observations[self.find(at)?].clone();
+        let version = match o.meant {
+            None => self.version(o.version, versions)?,
+            meant => return meant,
+        };
+        // Of the same texts on record one has been read.
+        let other = version.belief && version.rev != o.rev;
+        let of_its_own = if other { versions.stored(version.doc, at) } else { None };
+        Some(of_its_own.unwrap_or(version))
+    }
 
     fn known(&mut self, serial: u64) -> Option<&mut Known> {
         let at = self.versions.iter().position(|k| k.serial == serial)?;

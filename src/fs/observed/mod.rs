@@ -299,10 +299,11 @@ impl Observed {
         }
     }
 
-    /// A save that started from an observation has been committed: it carries no other one.
-    pub fn use_up(&self, doc: DocId, at: u64, saver: &Who) {
+    /// A save that started from an observation has been committed: it carries no other one. A file that
+    /// is renamed is saved by two.
+    pub fn use_up(&self, doc: DocId, at: u64, savers: &[&Who]) {
         if let Some(lineage) = self.of(doc) {
-            lineage.lock().use_up(at, saver);
+            lineage.lock().use_up(at, savers);
         }
     }
 
@@ -321,16 +322,16 @@ impl Observed {
     pub fn last_met(&self, who: &Who, doc: DocId) -> Option<Arc<Version>> {
         let lineage = self.of(doc)?;
         let mut lineage = lineage.lock();
-        let serial = lineage.last_met(who)?;
-        lineage.version(serial, &*self.versions)
+        let at = lineage.last_met(who)?;
+        lineage.meant(at, &*self.versions)
     }
 
     /// What the process itself has met last.
     pub fn own_newest(&self, who: &Who, doc: DocId) -> Option<Arc<Version>> {
         let lineage = self.of(doc)?;
         let mut lineage = lineage.lock();
-        let serial = lineage.newest_where(|o| o.who.is(who.process))?;
-        lineage.version(serial, &*self.versions)
+        let at = lineage.newest_where(|o| o.who.is(who.process))?;
+        lineage.meant(at, &*self.versions)
     }
 
     /// Whether the process itself has met the document.

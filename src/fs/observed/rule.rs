@@ -347,9 +347,12 @@ impl Search<'_> {
             }
         };
         let undo = !self.equals(chosen) && all.iter().any(|serial| self.equals(*serial));
-        let version = self.lineage.version(chosen, self.versions);
         let who = self.question.who;
         let observation = self.lineage.nearest(who, chosen, self.question.until);
+        let version = match observation {
+            Some(at) => self.lineage.meant(at, self.versions),
+            None => self.lineage.version(chosen, self.versions),
+        };
         let own = |at: u64| {
             let found = candidates.iter().find(|o| o.at == at);
             found.is_some_and(|o| who.process.is_some_and(|me| o.who.descends_from(me)))

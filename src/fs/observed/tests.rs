@@ -82,7 +82,7 @@ impl<'s> Save<'s> {
     fn done(&self, observed: &Observed, rev: u64) -> Option<u64> {
         let choice = self.choose(observed);
         if let Some(at) = choice.observation {
-            observed.use_up(note().doc(), at, &self.who);
+            observed.use_up(note().doc(), at, &[&self.who]);
         }
         observed.saved(&self.who, note(), &version(rev, Some(self.text)), Stamp(0));
         choice.version.map(|v| v.rev.0)
@@ -403,7 +403,7 @@ fn observations_read_back_from_the_store() {
     let own = Arc::new(Version { belief: true, ..(*version(2, Some(EDIT))).clone() });
     told.observed.saved(&who(&[12]), note(), &own, Stamp(0));
     told.read(&[31, 11], 1);
-    told.observed.use_up(note().doc(), 4, &who(&[31, 11]));
+    told.observed.use_up(note().doc(), 4, &[&who(&[31, 11])]);
     let changes = told.observed.take_changes();
     assert_eq!(changes.put.len(), 4);
     assert!(told.observed.take_changes().put.is_empty());
@@ -419,7 +419,7 @@ fn observations_read_back_from_the_store() {
     assert_eq!(Save::by(&[12], "zeta nine\n").base(&again), Some(2));
     assert!(again.generation() >= 4);
     // A used observation is put on record again, as are those that could not be kept.
-    again.use_up(note().doc(), 1, &who(&[20, 10]));
+    again.use_up(note().doc(), 1, &[&who(&[20, 10])]);
     let changes = again.take_changes();
     assert_eq!(changes.put.iter().map(|o| (o.at, o.used)).collect::<Vec<_>>(), [(1, Used::Up)]);
     again.not_kept(changes);
@@ -730,7 +730,7 @@ fn disagreement(seed: u64) -> Option<String> {
                 return Some(format!("seed {seed}\n{story}chose {ours:?}, not {theirs:?}"));
             }
             if let Some(at) = choice.observation {
-                observed.use_up(note().doc(), at, &by);
+                observed.use_up(note().doc(), at, &[&by]);
             }
             if let Some(base) = &theirs {
                 let near = |m: &Met| chain.iter().position(|p| m.chain.contains(p));

@@ -10,6 +10,7 @@ use crate::model::{Basis, FileId, Rule, View};
 use crate::process::Process;
 use crate::vfs::commit::Saver;
 use crate::vfs::handle::{DocHandle, Mode, Start};
+use crate::vfs::hidden::Left;
 use crate::vfs::layer::{Attr, Caller, Created, Entry, Error, FileType, Node, Result};
 use crate::vfs::tree::Tree;
 
@@ -152,9 +153,14 @@ impl Tree {
             observation: met.as_ref().and_then(|v| self.observed.nearest_of(&writer, v, view)),
             ..Choice::of(met, Rule::Own)
         };
+        let met = choice.version.clone();
         let saved =
             self.save(&saver, view, choice, Written::Removed).map_err(|failed| failed.error)?;
-        if saved.version.view(view).is_none() {
+        if saved.version.view(view).is_some() {
+            if let Some(met) = met {
+                self.taken(who, view, &before, Left { met, version: saved.version });
+            }
+        } else {
             self.hide(who, view, &before);
             self.files.numbers.drop(file);
             for h in self.handles_on(view) {

@@ -160,15 +160,19 @@ impl FakeDocs {
             let text = std::str::from_utf8(bytes).map(str::to_owned);
             text.map_err(|_| Refusal::new(Reason::Invalid, "not UTF-8"))
         };
-        let unlinked = request.instead_of.as_ref().map(|v| text_of(&v.state));
-        let now = match unlinked {
-            Some(text) if current.as_ref().is_none_or(String::is_empty) => text,
-            _ => current.clone().unwrap_or_default(),
+        let there = current.clone().unwrap_or_default();
+        let unlinked = request.instead_of.as_ref();
+        let left = unlinked.map(|u| u.left.as_ref().map(|left| text_of(&left.state)));
+        let now = match (unlinked.map(|u| text_of(&u.was.state)), left.flatten()) {
+            (Some(was), Some(left)) => merge_lines(Some(&left), &was, &there),
+            (Some(was), None) if there.is_empty() => was,
+            _ => there,
         };
         let (next, belief, written) = match request.written {
             Written::Removed if queue => {
                 let left = merge_lines(Some(seen.as_deref().unwrap_or(&now)), "", &now);
-                (Some(left).filter(|l| !l.is_empty()), None, String::new())
+                let left = Some(left).filter(|l| !l.is_empty());
+                (left.clone(), left.map(|_| String::new()), String::new())
             }
             Written::Removed => (None, None, String::new()),
             Written::Fragment(bytes) => {

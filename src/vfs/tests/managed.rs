@@ -277,17 +277,47 @@ fn unlink_removes_for_everybody_except_what_was_not_read_of_a_queue() {
 
 #[test]
 fn what_is_written_to_a_queue_after_its_lines_were_removed_is_new() {
-    for by_kin in [false, true] {
+    for (by_kin, at_once) in [(false, false), (true, false), (false, true), (true, true)] {
         let w = world();
         w.put("outbox.md", "1\n2\n");
         let p = w.stranger("shell");
         p.cat("outbox.md").unwrap();
-        w.stranger("agent").append("outbox.md", "3\n").unwrap();
+        let other = w.stranger("agent");
+        other.append("outbox.md", "3\n").unwrap();
         p.unlink("outbox.md").unwrap();
         assert_eq!(w.file("outbox.md").unwrap(), "3\n");
+        other.append("outbox.md", "5\n").unwrap();
         let writer = if by_kin { p.fork("cat") } else { p };
+        if !at_once {
+            w.clock.forward(6_000);
+        }
         writer.save("outbox.md", "1\n2\n4\n").unwrap();
-        assert_eq!(w.file("outbox.md").unwrap(), "3\n1\n2\n4\n", "by kin: {by_kin}");
+        let what = format!("by kin {by_kin}, at once {at_once}");
+        assert_eq!(w.file("outbox.md").unwrap(), "3\n5\n1\n2\n4\n", "{what}");
+        writer.save("outbox.md", "1\n2\n").unwrap();
+        assert_eq!(w.file("outbox.md").unwrap(), "3\n5\n1\n2\n", "{what}: 4 is taken out");
+    }
+}
+
+#[test]
+fn what_others_removed_from_a_queue_does_not_come_back_with_what_is_made_anew() {
+    for renamed in [false, true] {
+        let w = world();
+        w.put("outbox.md", "1\n2\n");
+        let p = w.stranger("tool");
+        p.cat("outbox.md").unwrap();
+        let other = w.stranger("sender");
+        other.cat("outbox.md").unwrap();
+        other.save("outbox.md", "1\n3\n").unwrap();
+        p.unlink("outbox.md").unwrap();
+        assert_eq!(w.file("outbox.md").unwrap(), "3\n");
+        if renamed {
+            p.save("tmp", "1\n2\n4\n").unwrap();
+            p.rename("tmp", "outbox.md").unwrap();
+        } else {
+            p.save("outbox.md", "1\n2\n4\n").unwrap();
+        }
+        assert_eq!(w.file("outbox.md").unwrap(), "1\n3\n4\n", "renamed: {renamed}");
     }
 }
 

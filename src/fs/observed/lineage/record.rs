@@ -111,7 +111,7 @@ impl Lineage {
 
     pub fn recall(&mut self, stored: Stored) {
         let Stored { at, when, who, kind, view, used, rev, has_text, .. } = stored;
-        let age = (rev, !has_text);
+        let (met, age) = (rev, (rev, !has_text));
         let rev = (!has_text).then_some(rev);
         let known = self.versions.iter().find(|k| rev.is_some() && k.rev == rev);
         let version = known.map(|k| k.serial).unwrap_or_else(|| {
@@ -142,6 +142,8 @@ impl Lineage {
             kind,
             view,
             version,
+            rev: met,
+            meant: None,
             used,
             kept: true,
         });
@@ -171,7 +173,8 @@ impl Lineage {
                 kind: o.kind,
                 view: o.view,
                 used: o.used,
-                rev: version.rev,
+                // What a text of a writer's own has come to be met as since is not what this one meant.
+                rev: if version.belief { o.rev } else { version.rev },
                 has_text: text.is_some(),
                 text,
             });

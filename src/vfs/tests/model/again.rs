@@ -719,3 +719,130 @@ fn two_json_texts_that_are_one_in_yaml_are_two_versions() {
         },
     ]);
 }
+
+#[test]
+fn a_handle_from_before_the_removal_does_not_bring_the_name_back() {
+    again(&[
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+        Write { who: 1, slot: 0, edits: edits([]) },
+        Unlink { who: 1, doc: Doc::Missions },
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Both },
+    ]);
+}
+
+#[test]
+fn what_a_renamer_has_met_is_used_up_by_the_rename() {
+    again(&[
+        Open { who: 2, slot: 1, doc: Doc::Config, mode: Mode::Both },
+        Save {
+            who: 0,
+            doc: Doc::Config,
+            way: Way::Unlink,
+            edits: edits([
+                Drop { at: 1 },
+                Move { at: 7, section: 3, to: 4 },
+                Add { number: 12, section: 0, at: 7 },
+            ]),
+        },
+        Draft { who: 1, doc: Doc::Config, edits: edits([]) },
+        Draft { who: 2, doc: Doc::Config, edits: edits([]) },
+        Publish { who: 1, by: 2 },
+        Publish { who: 2, by: 0 },
+    ]);
+}
+
+#[test]
+fn how_new_a_text_is_outlives_the_daemon() {
+    again(&[
+        Sql { edit: Add { number: 1, section: 2, at: 0 } },
+        Save { who: 2, doc: Doc::Missions, way: Way::Truncate, edits: edits([]) },
+        Look { who: 2, doc: Doc::Missions },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Note { number: 5, at: 7 }]) },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([
+                Add { number: 10, section: 2, at: 0 },
+                Add { number: 11, section: 0, at: 3 },
+            ]),
+        },
+        Save { who: 0, doc: Doc::Missions, way: Way::Rename, edits: edits([]) },
+        Remount,
+        CrashIn {
+            who: 2,
+            doc: Doc::Missions,
+            way: Some(Way::Truncate),
+            edits: edits([Drop { at: 7 }, Move { at: 3, section: 1, to: 5 }]),
+            after: 400,
+        },
+    ]);
+}
+
+#[test]
+fn two_writers_of_one_text_mean_each_their_own_missions() {
+    again(&[
+        Save {
+            who: 0,
+            doc: Doc::Missions,
+            way: Way::Rename,
+            edits: edits([Add { number: 2, section: 2, at: 0 }]),
+        },
+        Save { who: 1, doc: Doc::Missions, way: Way::Truncate, edits: edits([]) },
+        Save { who: 2, doc: Doc::Missions, way: Way::Keep, edits: edits([]) },
+        Append { who: 1, doc: Doc::Missions, edits: edits([Alter { number: 7, at: 0 }]) },
+        Save { who: 1, doc: Doc::Missions, way: Way::Backup, edits: edits([]) },
+        Sql { edit: Add { number: 11, section: 0, at: 0 } },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Unlink,
+            edits: edits([Move { at: 6, section: 0, to: 7 }]),
+        },
+        Save {
+            who: 2,
+            doc: Doc::Missions,
+            way: Way::Backup,
+            edits: edits([Add { number: 13, section: 0, at: 0 }]),
+        },
+    ]);
+}
+
+#[test]
+fn an_append_says_nothing_of_refused_lines() {
+    again(&[
+        Open { who: 1, slot: 0, doc: Doc::Missions, mode: Mode::Append },
+        Spoil { who: 1, slot: 0, wrong: Wrong::Broken },
+        Rest,
+        Append {
+            who: 1,
+            doc: Doc::Missions,
+            edits: edits([Add { number: 22, section: 3, at: 6 }]),
+        },
+    ]);
+}
+
+#[test]
+fn a_text_of_its_own_that_is_read_again_later_is_met_twice() {
+    again(&[
+        Save {
+            who: 1,
+            doc: Doc::Config,
+            way: Way::Unlink,
+            edits: edits([Add { number: 3, section: 1, at: 2 }]),
+        },
+        Rest,
+        Save {
+            who: 1,
+            doc: Doc::Config,
+            way: Way::Keep,
+            edits: edits([Add { number: 14, section: 0, at: 3 }]),
+        },
+        Save {
+            who: 1,
+            doc: Doc::Config,
+            way: Way::Unlink,
+            edits: edits([Add { number: 16, section: 3, at: 6 }, Drop { at: 7 }]),
+        },
+    ]);
+}
