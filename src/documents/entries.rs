@@ -150,6 +150,26 @@ impl<'t> Written<'t> {
         self.compared_with(&version.state, view, keys)
     }
 
+    /// Whether a version has no entry at all.
+    pub fn has_no_entry_in(&self, version: &Version, view: View) -> bool {
+        if let Syntax::Keys(form) = self.syntax {
+            let value = version.state.as_any().downcast_ref::<config::ConfigState>();
+            match value.and_then(config::ConfigState::value) {
+                Some(Value::Map(keys)) if keys.iter().any(|(key, _)| key != "version") => {
+                    return false;
+                }
+                _ => return keys_of(version, view, form).is_some_and(|keys| keys.is_empty()),
+            }
+        }
+        let Some(text) = version.view(view) else { return true };
+        let has_entry =
+            |text: &[u8]| text.split(|b| *b == b'\n').any(|line| self.syntax.line(line).is_some());
+        // Most have one in their first lines.
+        let first = text.read(0, 4096);
+        let lines = first.iter().rposition(|b| *b == b'\n').unwrap_or(0);
+        !has_entry(&first[..lines]) && !has_entry(&text.to_vec())
+    }
+
     fn compared_with(&self, version: &State, view: View, keys: Option<&[Entry]>) -> Comparison {
         if let Syntax::Keys(form) = self.syntax
             && let Some(written) = self.keys.get_or_init(|| keys_in(form, self.bytes))

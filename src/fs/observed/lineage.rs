@@ -444,13 +444,14 @@ impl Lineage {
         self.first
     }
 
-    /// What came with each version, in the order in which they were first met.
+    /// What came with a version, in the order in which they were first met.
     pub fn came(
         &mut self,
+        serial: u64,
         view: View,
         syntax: Syntax,
         versions: &dyn Versions,
-    ) -> Vec<(u64, Came)> {
+    ) -> Option<Came> {
         for at in 0..self.versions.len() {
             if self.versions[at].came.is_some() {
                 continue;
@@ -476,7 +477,6 @@ impl Lineage {
             self.counted = Some(version);
             self.versions[at].came = Some(came);
         }
-        let all = self.versions.iter();
-        all.filter_map(|k| Some((k.serial, k.came.clone()?))).collect()
+        self.known(serial)?.came.clone()
     }
 }

@@ -9,7 +9,7 @@ use super::{Kind, Used, Versions, Who};
 use crate::documents::Version;
 use crate::documents::entries::{self, Written};
 use crate::merge::entries::Comparison;
-use crate::model::{Basis, Candidate, Rule, View};
+use crate::model::{self, Basis, Rule, View};
 
 /// Versions that are candidates at most, the newest ones.
 const CANDIDATES: usize = 16;
@@ -61,6 +61,26 @@ pub struct Question<'q> {
     pub kin_only: bool,
 }
 
+/// How much of a version a text must have to have started from it.
+#[derive(Debug, Clone, Copy)]
+enum Evidence {
+    /// Nothing: the writer itself has met it.
+    None,
+    /// [`Comparison::keeps_any`].
+    Any,
+    /// [`Comparison::is_kin`].
+    OfKin,
+    /// [`Comparison::is_of_a_stranger`].
+    OfAStranger,
+}
+
+/// What the text may have started from, if there is the evidence.
+#[derive(Debug, Clone)]
+struct Candidate {
+    met: Observation,
+    evidence: Evidence,
+}
+
 struct Search<'s> {
     lineage: &'s mut Lineage,
     question: &'s Question<'s>,
@@ -89,9 +109,10 @@ fn newest(found: impl DoubleEndedIterator<Item = Observation>) -> Vec<Observatio
     out
 }
 
-fn distinct(observations: &[Observation]) -> Vec<u64> {
+/// The versions, the one met last first.
+fn distinct<'o>(observations: impl DoubleEndedIterator<Item = &'o Observation>) -> Vec<u64> {
     let mut serials: Vec<u64> = Vec::new();
-    for o in observations.iter().rev() {
+    for o in observations.rev() {
         if !serials.contains(&o.version) {
             serials.push(o.version);
         }
@@ -143,21 +164,18 @@ impl Search<'_> {
     }
 
     fn is_empty(&mut self, o: &Observation) -> bool {
-        self.comparison(o.version).is_some_and(|c| c.of_version == 0)
+        let version = self.lineage.version(o.version, self.versions);
+        version.is_some_and(|v| self.question.written.has_no_entry_in(&v, self.question.view))
     }
 
-    fn with_evidence(
-        &mut self,
-        found: Vec<Observation>,
-        enough: impl Fn(&Comparison) -> bool,
-    ) -> Vec<Observation> {
-        let mut out = Vec::new();
-        for o in found {
-            if self.comparison(o.version).is_some_and(&enough) {
-                out.push(o);
-            }
-        }
-        out
+    fn passes(&mut self, candidate: &Candidate) -> bool {
+        let enough = match candidate.evidence {
+            Evidence::None => return true,
+            Evidence::Any => Comparison::keeps_any,
+            Evidence::OfKin => Comparison::is_kin,
+            Evidence::OfAStranger => Comparison::is_of_a_stranger,
+        };
+        self.comparison(candidate.met.version).is_some_and(enough)
     }
 
     fn equals(&mut self, serial: u64) -> bool {
@@ -170,7 +188,7 @@ impl Search<'_> {
     fn backup(&mut self) -> Option<u64> {
         let me = self.question.who.process?;
         let found = self.live(|o| o.who.is(Some(me)));
-        if distinct(&found).len() < 2 {
+        if distinct(found.iter()).len() < 2 {
             return None;
         }
         let read = found.iter().rfind(|o| o.kind == Kind::Read)?.version;
@@ -180,64 +198,68 @@ impl Search<'_> {
 
     fn choose(&mut self) -> Choice {
         self.backup = self.backup();
-        let (own, kin) = (self.own(), self.kin());
-        let mut candidates: Vec<Observation> = own;
-        for o in kin {
-            if candidates.iter().all(|c| c.at != o.at) {
-                candidates.push(o);
+        let mut candidates = self.own();
+        for candidate in self.kin() {
+            if candidates.iter().all(|c| c.met.at != candidate.met.at) {
+                candidates.push(candidate);
             }
         }
-        candidates.sort_unstable_by_key(|o| o.at);
+        candidates.sort_unstable_by_key(|c| c.met.at);
         // What follows the emptying of a text is new.
-        let saved = candidates.iter().rfind(|o| o.kind == Kind::Saved).cloned();
-        let emptied = saved.filter(|o| self.is_empty(o)).map_or(0, |o| o.at);
-        candidates.retain(|o| o.at >= emptied);
+        let emptied = self.emptied(&candidates);
+        candidates.retain(|c| c.met.at >= emptied);
         // What else the kin have met and what has no entry says nothing of what the text started from;
         // but nothing can be removed from it either.
         let me = self.question.who.process;
-        let says_nothing = |o: &&Observation| !o.who.is(me) && o.at != emptied && self.is_empty(o);
-        let empty: Vec<Observation> = candidates.iter().filter(says_nothing).cloned().collect();
-        let telling = candidates.len() > empty.len();
+        let says_nothing =
+            |c: &Candidate| !c.met.who.is(me) && c.met.at != emptied && self.is_empty(&c.met);
+        let (empty, others): (Vec<Candidate>, Vec<Candidate>) =
+            candidates.iter().cloned().partition(says_nothing);
+        let telling = others.iter().rev().any(|c| self.passes(c));
         if let Some(unlink) = self.question.unlinked.clone()
             && (!telling || unlink.by_itself && self.is_written_back())
         {
             return self.replacement(unlink);
         }
-        if telling {
-            return self.pick(&candidates, None);
+        if telling && let Some(choice) = self.pick(&candidates, None) {
+            return choice;
         }
         if !self.question.kin_only {
             let far = self.strangers();
-            let written_back = distinct(&far).into_iter().any(|serial| self.equals(serial));
-            if !far.is_empty() && !written_back {
-                return self.pick(&far, Some(Rule::Stranger));
+            let written_back = far.iter().any(|c| self.equals(c.met.version));
+            if !written_back && let Some(choice) = self.pick(&far, Some(Rule::Stranger)) {
+                return choice;
             }
         }
-        match empty.is_empty() {
-            true => Choice::of(None, Rule::Blind),
-            false => self.pick(&empty, None),
+        self.pick(&empty, None).unwrap_or_else(|| Choice::of(None, Rule::Blind))
+    }
+
+    /// The number of the last save among the candidates, if it has emptied the text.
+    fn emptied(&mut self, candidates: &[Candidate]) -> u64 {
+        let saves = || candidates.iter().rev().filter(|c| c.met.kind == Kind::Saved);
+        if !saves().any(|c| self.is_empty(&c.met)) {
+            return 0;
         }
+        let last = saves().find(|c| self.passes(c)).filter(|c| self.is_empty(&c.met));
+        last.map_or(0, |c| c.met.at)
     }
 
     /// What the writer has met without evidence, and what its descendants have met since it has saved
     /// last, with evidence.
-    fn own(&mut self) -> Vec<Observation> {
+    fn own(&mut self) -> Vec<Candidate> {
         let Some(me) = self.question.who.process else { return Vec::new() };
         let saved = |o: &&Observation| o.kind == Kind::Saved && o.who.is(Some(me));
         let saved = self.lineage.observations().iter().rev().find(saved).map_or(0, |o| o.at);
         let found = self.live(|o| o.who.is(Some(me)) || o.at > saved && o.who.descends_from(me));
-        let mut out = Vec::new();
-        for o in found {
-            let itself = o.who.is(Some(me));
-            if itself || self.comparison(o.version).is_some_and(Comparison::keeps_any) {
-                out.push(o);
-            }
-        }
-        out
+        let by = |met: Observation| {
+            let itself = met.who.is(Some(me));
+            Candidate { evidence: if itself { Evidence::None } else { Evidence::Any }, met }
+        };
+        found.into_iter().map(by).collect()
     }
 
     /// What those below the first ancestor have met that has any observation.
-    fn kin(&mut self) -> Vec<Observation> {
+    fn kin(&mut self) -> Vec<Candidate> {
         let (who, until) = (self.question.who, self.question.until);
         let saved =
             |o: &Observation| o.kind == Kind::Saved && o.at <= until && o.who.is(who.process);
@@ -247,14 +269,15 @@ impl Search<'_> {
         for ancestor in who.ancestors.iter() {
             let group = self.live(|o| o.who.descends_from(*ancestor));
             if !group.is_empty() {
-                return self.with_evidence(group, Comparison::is_kin);
+                let by = |met| Candidate { evidence: Evidence::OfKin, met };
+                return group.into_iter().map(by).collect();
             }
         }
         Vec::new()
     }
 
     /// What anybody of the user has met, and the first version.
-    fn strangers(&mut self) -> Vec<Observation> {
+    fn strangers(&mut self) -> Vec<Candidate> {
         let (view, uid) = (self.question.view, self.question.who.uid);
         let mut found = self.live(|o| o.who.uid == uid && o.kind != Kind::Absent);
         if let Some(first) = self.lineage.with_first(view, self.versions)
@@ -263,7 +286,8 @@ impl Search<'_> {
             let nobody = Who { process: None, ancestors: Arc::from([]), uid };
             found.insert(0, Observation::of_nobody(first, nobody, view));
         }
-        self.with_evidence(found, Comparison::is_of_a_stranger)
+        let by = |met| Candidate { evidence: Evidence::OfAStranger, met };
+        found.into_iter().map(by).collect()
     }
 
     /// Whether the text is an old version byte for byte and the writing process has met none: a tool
@@ -274,7 +298,7 @@ impl Search<'_> {
         if self.lineage.any_met(met) {
             return false;
         }
-        let all: Vec<u64> = distinct(self.lineage.observations());
+        let all: Vec<u64> = distinct(self.lineage.observations().iter());
         all.into_iter().take(CANDIDATES * 4).any(|serial| self.equals(serial))
     }
 
@@ -291,7 +315,7 @@ impl Search<'_> {
             let there = Written::new(&bytes, self.question.written.syntax());
             let met: Vec<Observation> =
                 self.lineage.observations().iter().filter(|o| met(o)).cloned().collect();
-            for serial in distinct(&met).into_iter().take(CANDIDATES) {
+            for serial in distinct(met.iter()).into_iter().take(CANDIDATES) {
                 let keys = self.lineage.keys(serial, view, there.syntax(), self.versions);
                 let Some(version) = self.lineage.version(serial, self.versions) else { continue };
                 let found = there.compared(&version, view, keys.as_deref());
@@ -314,7 +338,7 @@ impl Search<'_> {
         let met = |o: &&Observation| o.who.uid == uid && o.kind != Kind::Absent;
         let met: Vec<Observation> =
             self.lineage.observations().iter().filter(met).cloned().collect();
-        let mut serials = distinct(&met);
+        let mut serials = distinct(met.iter());
         serials.truncate(CANDIDATES);
         serials.extend(self.lineage.with_first(view, self.versions));
         let syntax = self.question.written.syntax();
@@ -331,22 +355,20 @@ impl Search<'_> {
         new.is_some_and(|new| new.is_empty())
     }
 
-    /// Which of the candidates, oldest first, the text started from.
-    fn pick(&mut self, candidates: &[Observation], rule: Option<Rule>) -> Choice {
-        let all = distinct(candidates);
-        let mut left = all.clone();
-        if left.len() > 1 {
-            let out = self.outdated(&left, candidates);
-            left.retain(|serial| !out.contains(serial));
-        }
+    /// Which of the candidates, oldest first, the text started from; `None`: none has the evidence.
+    fn pick(&mut self, candidates: &[Candidate], rule: Option<Rule>) -> Option<Choice> {
+        let left = self.not_outdated(candidates);
+        let equal = |search: &mut Self, serial: &u64| search.equals(*serial);
         let chosen = match left[..] {
+            [] => return None,
             [only] => only,
-            _ => {
-                let equal = left.iter().copied().find(|serial| self.equals(*serial));
-                self.nearest(candidates, left, equal)
-            }
+            _ => match left.iter().copied().find(|serial| equal(self, serial)) {
+                Some(written_back) => self.undone(candidates, left, written_back),
+                None => self.nearest(candidates, left),
+            },
         };
-        let undo = !self.equals(chosen) && all.iter().any(|serial| self.equals(*serial));
+        let all = distinct(candidates.iter().map(|c| &c.met));
+        let undo = !self.equals(chosen) && all.iter().any(|serial| equal(self, serial));
         let who = self.question.who;
         let observation = self.lineage.nearest(who, chosen, self.question.until);
         let version = match observation {
@@ -354,111 +376,124 @@ impl Search<'_> {
             None => self.lineage.version(chosen, self.versions),
         };
         let own = |at: u64| {
-            let found = candidates.iter().find(|o| o.at == at);
-            found.is_some_and(|o| who.process.is_some_and(|me| o.who.descends_from(me)))
+            let found = candidates.iter().find(|c| c.met.at == at);
+            found.is_some_and(|c| who.process.is_some_and(|me| c.met.who.descends_from(me)))
         };
         let kinship = if observation.is_some_and(own) { Rule::Own } else { Rule::Kin };
         let listed = if all.len() > 1 { all } else { Vec::new() };
         let candidates = listed.into_iter().filter_map(|serial| self.listed(serial)).collect();
-        Choice {
+        Some(Choice {
             version,
             basis: Basis { rule: rule.unwrap_or(kinship), undo, others: 0, candidates },
             observation,
-        }
+        })
     }
 
-    fn listed(&mut self, serial: u64) -> Option<Candidate> {
+    fn listed(&mut self, serial: u64) -> Option<model::Candidate> {
         let version = self.lineage.version(serial, self.versions)?;
         // What was not compared did not count.
         let found = self.compared.get(&serial)?.as_ref()?;
         let (distance, kept) = (found.distance, found.kept);
-        Some(Candidate::new(version.rev, version.belief, distance, kept))
+        Some(model::Candidate::new(version.rev, version.belief, distance, kept))
     }
 
-    /// The candidates that are out, because the text has at least half of what came with a later one, or
-    /// with a later one that the writer or its kin have used up: it knows that one. Later is what is
-    /// newer and was met later: of writers at the same time some still read what others have read past.
-    fn outdated(&mut self, newest_first: &[u64], candidates: &[Observation]) -> Vec<u64> {
-        let last_met = |serial: u64| candidates.iter().rfind(|o| o.version == serial);
-        let mut all: Vec<(u64, u64)> =
-            newest_first.iter().rev().filter_map(|s| Some((*s, last_met(*s)?.at))).collect();
-        let oldest = all.first().map_or(0, |(_, met)| *met);
+    /// The versions with evidence, the one met last first, but for those that are out, because the text
+    /// has at least half of what came with a later one, or with a later one that the writer or its kin
+    /// have used up: it knows that one. Later is what is newer and was met later: of writers at the same
+    /// time some still read what others have read past.
+    ///
+    /// To compare is what costs, so what is out is not compared.
+    fn not_outdated(&mut self, candidates: &[Candidate]) -> Vec<u64> {
         let (who, until) = (self.question.who, self.question.until);
         let kin = |o: &&Observation| who.chain().any(|id| o.who.descends_from(id));
-        let used_up =
-            |o: &&Observation| o.used != Used::No && (oldest..=until).contains(&o.at) && kin(o);
-        let count = all.len();
-        for o in self.lineage.observations().iter().rev().filter(used_up) {
-            let known = all.iter().any(|(serial, _)| *serial == o.version);
-            if !known && all.len() < count + CANDIDATES {
-                all.push((o.version, o.at));
-            }
-        }
-        let (view, syntax) = (self.question.view, self.question.written.syntax());
-        self.lineage.with_first(view, self.versions);
-        let came = self.lineage.came(view, syntax, self.versions);
+        let used_up = |o: &&Observation| o.used != Used::No && o.at <= until && kin(o);
+        let oldest = candidates.first().map_or(u64::MAX, |c| c.met.at);
+        let later = self.lineage.observations().iter().rev().take_while(|o| o.at >= oldest);
+        let used: Vec<(u64, u64)> = later.filter(used_up).map(|o| (o.at, o.version)).collect();
+        let (mut used, mut seen) = (used.into_iter().peekable(), HashSet::new());
         let mut known: Vec<(u64, Age)> = Vec::new();
-        for (serial, met) in &all {
-            let Some((_, came)) = came.iter().find(|(s, _)| s == serial) else { continue };
-            let Some(found) = self.comparison(*serial) else { continue };
-            let (has, of) = match came {
-                Came::All => {
-                    let gone = found.missing.iter().filter(|e| !e.extended).count();
-                    (found.of_version - gone, found.of_version)
+        let mut left: Vec<u64> = Vec::new();
+        for candidate in candidates.iter().rev() {
+            let (at, serial) = (candidate.met.at, candidate.met.version);
+            while let Some((at, serial)) = used.next_if(|(used, _)| *used > at) {
+                let other = seen.len() < CANDIDATES
+                    && !candidates.iter().any(|c| c.met.version == serial && self.passes(c))
+                    && seen.insert(serial);
+                if other && !self.is_out(&known, at, serial) && self.knows(serial) {
+                    known.extend(self.lineage.age(serial).map(|age| (at, age)));
                 }
-                Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
-            };
-            if has > 0 && has * 2 >= of {
-                known.extend(self.lineage.age(*serial).map(|age| (*met, age)));
+            }
+            let out = self.is_out(&known, at, serial);
+            if left.contains(&serial) || out && !left.is_empty() || !self.passes(candidate) {
+                continue;
+            }
+            left.push(serial);
+            let older = |c: &Candidate| c.met.at < at && c.met.version != serial;
+            if candidates.iter().any(older) && self.knows(serial) {
+                known.extend(self.lineage.age(serial).map(|age| (at, age)));
             }
         }
-        let mut out = Vec::new();
-        for (serial, met) in &all[..count] {
-            let Some(age) = self.lineage.age(*serial) else { continue };
-            if newest_first[0] != *serial && known.iter().any(|k| *met < k.0 && age < k.1) {
-                out.push(*serial);
-            }
-        }
-        out
+        left
     }
 
-    /// The nearest candidate; of equally near ones the one from which fewest entries would be removed,
-    /// of those one that the writing process itself has met, and of those the one met last. `equal`:
-    /// the text is this one.
-    fn nearest(
-        &mut self,
-        candidates: &[Observation],
-        mut left: Vec<u64>,
-        equal: Option<u64>,
-    ) -> u64 {
-        if let Some(equal) = equal {
-            let met = candidates.iter().rfind(|o| o.version == equal);
-            let me = self.question.who.process;
-            let gone = candidates.last().is_some_and(|o| o.kind == Kind::Absent);
-            let again = !gone && met.is_some_and(|o| o.kind == Kind::Saved && o.who.is(me));
-            let met = met.map_or(0, |o| o.at);
-            let saves = candidates.iter().filter(|o| o.kind == Kind::Saved && o.at > met);
-            let Some(last) = saves.map(|o| o.at).max() else {
-                // A process that saves its text once more has changed nothing in it.
-                return if again { equal } else { left[0] };
-            };
-            // Written back: what came since the last save of its own is what it undoes.
-            left =
-                distinct(&candidates.iter().filter(|o| o.at >= last).cloned().collect::<Vec<_>>());
-        } else {
-            let newest = left[0];
-            let mut nothing = true;
-            for serial in &left {
-                nothing &= self.comparison(*serial).is_none_or(|c| c.kept == 0);
+    fn is_out(&self, known: &[(u64, Age)], at: u64, serial: u64) -> bool {
+        let age = self.lineage.age(serial);
+        known.iter().any(|(met, than)| at < *met && age.is_some_and(|age| age < *than))
+    }
+
+    /// Whether the text has at least half, and more than none, of what came with the version.
+    fn knows(&mut self, serial: u64) -> bool {
+        let (view, syntax) = (self.question.view, self.question.written.syntax());
+        self.lineage.with_first(view, self.versions);
+        let came = self.lineage.came(serial, view, syntax, self.versions);
+        let (Some(came), Some(found)) = (came, self.comparison(serial)) else { return false };
+        let (has, of) = match came {
+            Came::All => {
+                let gone = found.missing.iter().filter(|e| !e.extended).count();
+                (found.of_version - gone, found.of_version)
             }
-            if nothing {
-                return newest;
-            }
+            Came::Keys(keys) => (keys.iter().filter(|e| has(found, **e)).count(), keys.len()),
+        };
+        has > 0 && has * 2 >= of
+    }
+
+    /// The base of a text that is this version byte for byte.
+    fn undone(&mut self, candidates: &[Candidate], left: Vec<u64>, equal: u64) -> u64 {
+        let candidates: Vec<Candidate> =
+            candidates.iter().filter(|c| self.passes(c)).cloned().collect();
+        let met = candidates.iter().rfind(|c| c.met.version == equal);
+        let me = self.question.who.process;
+        let gone = candidates.last().is_some_and(|c| c.met.kind == Kind::Absent);
+        let saved = |c: &Candidate| c.met.kind == Kind::Saved;
+        let again = !gone && met.is_some_and(|c| saved(c) && c.met.who.is(me));
+        let met = met.map_or(0, |c| c.met.at);
+        let saves = candidates.iter().filter(|c| saved(c) && c.met.at > met);
+        let Some(last) = saves.map(|c| c.met.at).max() else {
+            // A process that saves its text once more has changed nothing in it.
+            return if again { equal } else { left[0] };
+        };
+        // Written back: what came since the last save of its own is what it undoes.
+        let since = candidates.iter().map(|c| &c.met).filter(|met| met.at >= last);
+        let left = distinct(since);
+        self.nearest_of(&candidates, left)
+    }
+
+    fn nearest(&mut self, candidates: &[Candidate], left: Vec<u64>) -> u64 {
+        let mut nothing = true;
+        for serial in &left {
+            nothing &= self.comparison(*serial).is_none_or(|c| c.kept == 0);
         }
+        if nothing { left[0] } else { self.nearest_of(candidates, left) }
+    }
+
+    /// The nearest one; of equally near ones the one from which fewest entries would be removed, of
+    /// those one that the writing process itself has met, and of those the one met last.
+    fn nearest_of(&mut self, candidates: &[Candidate], left: Vec<u64>) -> u64 {
         let me = self.question.who.process;
         let mut best: Option<((usize, usize, bool), u64)> = None;
         for serial in left.iter().copied() {
-            let kin = !candidates.iter().any(|o| o.version == serial && o.who.is(me));
+            let own = |c: &&Candidate| c.met.version == serial && c.met.who.is(me);
+            let kin = candidates.iter().find(own).is_none();
             let Some(found) = self.comparison(serial) else { continue };
             let found = (found.distance, found.missing.len(), kin);
             if best.is_none_or(|(best, _)| found < best) {
