@@ -87,6 +87,24 @@ fn texts_merge_by_line_with_what_others_did_meanwhile() {
 }
 
 #[test]
+fn a_line_put_in_the_place_of_one_that_is_reworded_stays() {
+    let it = Instance::with(&[("memory/x.md", "# Notes\n\nfilter whistle\ncastle ember\n")]);
+    let mut p = it.python();
+    p.run("t = open('memory/x.md').read()");
+    it.edit("memory/x.md", "filter whistle", "mango lagoon");
+    p.run("t = t.replace('filter whistle', 'filter whistle, twice')\nf = open('memory/x.md', 'w'); f.write(t); f.close()");
+    let text = it.read("memory/x.md");
+    assert_eq!(text, "# Notes\n\nmango lagoon\nfilter whistle, twice\ncastle ember\n");
+    // And where the other one rewords what the writer replaces.
+    it.edit("memory/x.md", "castle ember", "castle ember, thrice");
+    p.run("f = open('memory/x.md', 'w'); f.write(t.replace('castle ember', 'violet oyster')); f.close()");
+    let text = it.read("memory/x.md");
+    for line in ["mango lagoon", "filter whistle, twice", "castle ember, thrice", "violet oyster"] {
+        assert_eq!(text.matches(line).count(), 1, "{line}: {text}");
+    }
+}
+
+#[test]
 fn every_way_to_save_reads_back_as_it_was_saved() {
     let files: [(&str, &str, &str, &str); 4] = [
         ("memory/x.md", "# Notes\n\nalpha\nbeta\n", "alpha", "gamma"),

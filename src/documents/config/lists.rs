@@ -93,36 +93,73 @@ pub(super) enum Merged {
     Both(usize, usize, usize),
 }
 
+/// Additions since the last element that stands for a base one, by class.
+#[derive(Default)]
+struct Added {
+    written: HashMap<u32, usize>,
+    current: HashMap<u32, usize>,
+}
+
+impl Added {
+    /// Whether this addition of one side is none that the other has made already.
+    fn is_new(own: &mut HashMap<u32, usize>, other: &mut HashMap<u32, usize>, class: u32) -> bool {
+        let there = other.get_mut(&class).filter(|n| **n > 0);
+        let new = there.is_none();
+        match there {
+            Some(n) => *n -= 1,
+            None => *own.entry(class).or_default() += 1,
+        }
+        new
+    }
+
+    fn written(&mut self, class: u32) -> bool {
+        Added::is_new(&mut self.written, &mut self.current, class)
+    }
+
+    fn current(&mut self, class: u32) -> bool {
+        Added::is_new(&mut self.current, &mut self.written, class)
+    }
+}
+
 /// Merges by the rules of merge.md "All kinds": the same change is one; what one side removed
 /// and the other changed stays changed; insertions at one place are both kept, the current
-/// ones first.
-pub(super) fn merge(seen: &[u32], written: &[u32], current: &[u32]) -> Vec<Merged> {
+/// ones first. `apart`: whether what stands now in the place of a base element (base, written,
+/// current) are two elements.
+pub(super) fn merge(
+    seen: &[u32],
+    written: &[u32],
+    current: &[u32],
+    apart: impl Fn(usize, usize, usize) -> bool,
+) -> Vec<Merged> {
     let w = side(seen.len(), &diff(seen, written));
     let c = side(seen.len(), &diff(seen, current));
     let mut out = Vec::new();
+    let mut added = Added::default();
     for i in 0..=seen.len() {
-        out.extend(c.gaps[i].iter().map(|j| Merged::Current(*j)));
-        let mut theirs: Vec<u32> = c.gaps[i].iter().map(|j| current[*j]).collect();
-        for j in &w.gaps[i] {
-            match theirs.iter().position(|t| *t == written[*j]) {
-                Some(at) => {
-                    theirs.swap_remove(at);
+        let mut also: [Vec<usize>; 2] = [c.gaps[i].clone(), w.gaps[i].clone()];
+        let mut stands = None;
+        if i < seen.len() {
+            match (w.slots[i], c.slots[i]) {
+                (Some(a), Some(b)) if written[a] == seen[i] || written[a] == current[b] => {
+                    stands = Some(Merged::Current(b));
                 }
-                None => out.push(Merged::Written(*j)),
+                (Some(a), Some(b)) if current[b] == seen[i] => stands = Some(Merged::Written(a)),
+                (Some(a), Some(b)) if !apart(i, a, b) => stands = Some(Merged::Both(i, a, b)),
+                (a, b) => {
+                    also[0].extend(b.filter(|b| current[*b] != seen[i]));
+                    also[1].extend(a.filter(|a| written[*a] != seen[i]));
+                }
             }
         }
-        if i == seen.len() {
-            break;
-        }
-        match (w.slots[i], c.slots[i]) {
-            (Some(a), Some(b)) if written[a] == seen[i] || written[a] == current[b] => {
-                out.push(Merged::Current(b));
-            }
-            (Some(a), Some(b)) if current[b] == seen[i] => out.push(Merged::Written(a)),
-            (Some(a), Some(b)) => out.push(Merged::Both(i, a, b)),
-            (Some(a), None) if written[a] != seen[i] => out.push(Merged::Written(a)),
-            (None, Some(b)) if current[b] != seen[i] => out.push(Merged::Current(b)),
-            _ => {}
+        out.extend(
+            also[0].iter().filter(|j| added.current(current[**j])).map(|j| Merged::Current(*j)),
+        );
+        out.extend(
+            also[1].iter().filter(|j| added.written(written[**j])).map(|j| Merged::Written(*j)),
+        );
+        if let Some(stands) = stands {
+            out.push(stands);
+            added = Added::default();
         }
     }
     out

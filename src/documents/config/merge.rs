@@ -5,6 +5,7 @@ use super::path::{KeyPath, Step};
 use super::render;
 use super::value::{Index, Value};
 use crate::model::Overlap;
+use crate::text::similarity;
 
 /// Longest value shown in an overlap, in characters.
 const SHOWN: usize = 200;
@@ -16,6 +17,9 @@ pub(super) struct Merge {
     /// Where they changed the same thing (R4).
     pub overlaps: Vec<Overlap>,
 }
+
+/// How alike an element is to what it was, at least.
+const ALIKE: f64 = 0.5;
 
 /// Merges `written` into `current`. `seen` is what the writer had looked at; without it the
 /// save only sets keys and removes nothing (R3).
@@ -188,7 +192,7 @@ impl Merger {
         let forms = [s, w, c].map(|l| l.iter().map(Value::canonical).collect::<Vec<_>>());
         let classes = lists::classes(&forms);
         let [sn, wn, cn] = &classes[..] else { return w.to_vec() };
-        lists::merge(sn, wn, cn)
+        lists::merge(sn, wn, cn, |i, j, k| apart(&s[i], &w[j], &c[k]))
             .into_iter()
             .map(|m| match m {
                 Merged::Current(i) => c[i].clone(),
@@ -197,6 +201,16 @@ impl Merger {
             })
             .collect()
     }
+}
+
+/// Whether what stands in the place of an element of a list are two elements: sentences that are not
+/// both the old one in other words. Of a word, as in a list of arguments, the place decides.
+fn apart(seen: &Value, written: &Value, current: &Value) -> bool {
+    let (Value::Str(s), Value::Str(w), Value::Str(c)) = (seen, written, current) else {
+        return false;
+    };
+    let alike = |text: &str| similarity(s, text, ALIKE).is_some();
+    s.trim().contains(char::is_whitespace) && !(alike(w) && alike(c))
 }
 
 /// The written value, but numbers that did not change keep the current spelling.
@@ -305,4 +319,33 @@ pub(super) fn identities(lists: &[&[Value]]) -> Option<(Vec<Vec<String>>, &'stat
             .collect();
         ids.map(|ids| (ids, field))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(texts: &[&str]) -> Value {
+        Value::Seq(texts.iter().map(|t| Value::Str((*t).into())).collect())
+    }
+
+    #[track_caller]
+    fn merges(seen: &[&str], written: &[&str], current: &[&str], to: &[&str]) {
+        let m = merge(Some(&list(seen)), &list(written), &list(current));
+        assert!(m.value.same(&list(to)), "{}", show(Some(&m.value)));
+    }
+
+    #[test]
+    fn a_sentence_in_the_place_of_one_that_is_reworded_stays() {
+        let (old, reworded, other) = ("fix the login", "fix the login today", "mango lagoon");
+        merges(&[old, "z"], &[reworded, "z"], &[other, "z"], &[other, reworded, "z"]);
+        merges(&[old, "z"], &[other, "z"], &[reworded, "z"], &[reworded, other, "z"]);
+        merges(&[old, "z"], &[other, "z"], &["write it down", "z"], &["write it down", other, "z"]);
+        // Two wordings of one are one; of a word the place decides.
+        merges(&[old], &[reworded], &["fix the login soon"], &[reworded]);
+        merges(&["--port", "80"], &["--port", "81"], &["--port", "443"], &["--port", "81"]);
+        // What both have put there is there once, whatever else was taken out beside it.
+        let two = [old, "violet oyster"];
+        merges(&two, &["write it down", other], &[other], &[other, "write it down"]);
+    }
 }

@@ -325,7 +325,7 @@ pub(super) fn carry(
     target: &Value,
 ) -> String {
     let Some(seen) = seen else { return reach(form, now, target) };
-    let merged = lines::merge(Mode::Text, seen.as_bytes(), written.as_bytes(), now.as_bytes());
+    let merged = lines::merge(Mode::Keys, seen.as_bytes(), written.as_bytes(), now.as_bytes());
     let merged = String::from_utf8(merged.text).ok().filter(|m| read_any(form, m).is_ok());
     let Some(merged) = merged else { return reach(form, now, target) };
     let by_lines = reach(form, &merged, target);

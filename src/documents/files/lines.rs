@@ -2,8 +2,9 @@
 //!
 //! Lines are compared without trailing blanks and line ends. What the two sides have in common
 //! with the seen text is found first; a line that stands between the same common lines as
-//! another one, and resembles it, is the same line, edited. In a queue no line is ever edited:
-//! it is taken out and another one is added, so that nothing that was added can be lost.
+//! another one, and resembles it, is the same line, edited. One that only stands in its place is
+//! another line: it was added, and the old one taken out. In a queue no line is ever edited, so that
+//! nothing that was added can be lost.
 
 use std::collections::HashMap;
 
@@ -24,6 +25,9 @@ const SHOWN: usize = 200;
 pub(in crate::documents) enum Mode {
     /// Lines of a text: the later change of a line wins, the same addition counts once.
     Text,
+    /// Lines of a text with keys, whose values are merged by themselves: what stands in the place of
+    /// a line is that line, or keys would come twice.
+    Keys,
     /// Entries of a queue: all additions are kept.
     Queue,
 }
@@ -72,6 +76,8 @@ pub(in crate::documents) fn merge(
         w,
         c,
         numbers: &numbers,
+        budget: pairs::BUDGET,
+        added: Vec::new(),
         out: before.iter().map(|l| (*l, From::Current)).collect(),
         overlaps: Vec::new(),
         more: 0,
@@ -108,7 +114,7 @@ fn common<'a>(
 /// Of texts that are too long to compare: nobody's entries are lost, the later text wins.
 fn too_many(mode: Mode, written: &[u8], current: &[u8]) -> Merged {
     match mode {
-        Mode::Text => {
+        Mode::Text | Mode::Keys => {
             let what = "the whole text, which has too many lines to compare".to_owned();
             let overlap = Overlap { what, earlier: shown(current), later: shown(written) };
             Merged { text: written.to_vec(), overlaps: vec![overlap] }
@@ -149,37 +155,53 @@ struct Merger<'t, 'n> {
     w: &'t [Line<'t>],
     c: &'t [Line<'t>],
     numbers: &'n [Vec<u32>; 3],
+    budget: usize,
+    /// Additions, in order, since the last line that stands for a seen one.
+    added: Vec<(usize, From)>,
     out: Vec<(Line<'t>, From)>,
     overlaps: Vec<Overlap>,
     more: usize,
 }
 
-impl Merger<'_, '_> {
+impl<'t> Merger<'t, '_> {
     fn run(&mut self) {
         let [sn, wn, cn] = self.numbers;
-        let mut budget = pairs::BUDGET;
-        let w = side(self.mode, (sn, self.s), (wn, self.w), &mut budget);
-        let c = side(self.mode, (sn, self.s), (cn, self.c), &mut budget);
+        let w = side(self.mode, (sn, self.s), (wn, self.w), &mut self.budget);
+        let c = side(self.mode, (sn, self.s), (cn, self.c), &mut self.budget);
         for i in 0..=self.s.len() {
-            self.gap(&w.gaps[i], &c.gaps[i]);
+            self.added.extend(c.gaps[i].iter().map(|j| (*j, From::Current)));
+            self.added.extend(w.gaps[i].iter().map(|j| (*j, From::Written)));
             if i < self.s.len() {
                 self.slot(i, w.slots[i], c.slots[i]);
             }
         }
+        self.write_added();
     }
 
-    /// Both sides' additions, the current ones first.
-    fn gap(&mut self, w: &[usize], c: &[usize]) {
-        self.out.extend(c.iter().map(|j| (self.c[*j], From::Current)));
-        let twice = match self.mode {
-            Mode::Text => self.in_both(w, c),
-            Mode::Queue => Vec::new(),
+    /// What both have added in one place is there once.
+    fn write_added(&mut self) {
+        let added = std::mem::take(&mut self.added);
+        let of = |side: From| -> Vec<usize> {
+            added.iter().filter(|(_, from)| *from == side).map(|(j, _)| *j).collect()
         };
-        for (n, j) in w.iter().enumerate() {
-            if !twice.get(n).copied().unwrap_or(false) {
-                self.out.push((self.w[*j], From::Written));
+        let mut twice = match self.mode {
+            Mode::Text | Mode::Keys => self.in_both(&of(From::Written), &of(From::Current)),
+            Mode::Queue => Vec::new(),
+        }
+        .into_iter();
+        for (j, from) in added {
+            match from {
+                From::Current => self.out.push((self.c[j], from)),
+                From::Written if twice.next() == Some(true) => {}
+                From::Written => self.out.push((self.w[j], from)),
             }
         }
+    }
+
+    /// A line that stands for a seen one.
+    fn write(&mut self, line: Line<'t>, from: From) {
+        self.write_added();
+        self.out.push((line, from));
     }
 
     /// Which of the written additions are among the current ones. Blank lines count only
@@ -204,32 +226,25 @@ impl Merger<'_, '_> {
 
     fn slot(&mut self, i: usize, w: Option<usize>, c: Option<usize>) {
         let [sn, wn, cn] = self.numbers;
-        match (w, c) {
-            (Some(a), Some(b)) if wn[a] == cn[b] => {
-                // Equal but for blanks at the end: who changed those has them.
-                let mine = self.w[a].body != self.s[i].body && wn[a] == sn[i];
-                let kept = if mine && self.c[b].body == self.s[i].body {
-                    (self.w[a], From::Written)
-                } else {
-                    (self.c[b], From::Current)
-                };
-                self.out.push(kept);
-            }
-            (Some(a), Some(b)) if wn[a] == sn[i] => {
-                let _ = a;
-                self.out.push((self.c[b], From::Current));
-            }
-            (Some(a), Some(b)) => {
-                if cn[b] != sn[i] {
-                    self.overlap(Some(self.c[b]), self.w[a]);
-                }
+        if let (Some(a), Some(b)) = (w, c)
+            && wn[a] == cn[b]
+        {
+            // Equal but for blanks at the end: who changed those has them.
+            let mine = self.w[a].body != self.s[i].body && wn[a] == sn[i];
+            return match mine && self.c[b].body == self.s[i].body {
+                true => self.write(self.w[a], From::Written),
+                false => self.write(self.c[b], From::Current),
+            };
+        }
+        let (w, c) = self.same_line(i, w, c);
+        match (w.map(|a| (a, wn[a] != sn[i])), c.map(|b| (b, cn[b] != sn[i]))) {
+            (Some((a, true)), Some((_, false))) => self.write(self.w[a], From::Written),
+            (Some((a, true)), other) => {
+                self.overlap(other.map(|(b, _)| self.c[b]), self.w[a]);
                 self.out.push((self.w[a], From::Written));
             }
-            (Some(a), None) if wn[a] != sn[i] => {
-                self.overlap(None, self.w[a]);
-                self.out.push((self.w[a], From::Written));
-            }
-            (None, Some(b)) if cn[b] != sn[i] => {
+            (Some((_, false)), Some((b, _))) => self.write(self.c[b], From::Current),
+            (None, Some((b, true))) => {
                 self.overlap(Some(self.c[b]), self.c[b]);
                 self.out.push((self.c[b], From::Current));
             }
@@ -237,8 +252,36 @@ impl Merger<'_, '_> {
         }
     }
 
+    /// Without what is another line than the seen one: that is an addition.
+    fn same_line(
+        &mut self,
+        i: usize,
+        w: Option<usize>,
+        c: Option<usize>,
+    ) -> (Option<usize>, Option<usize>) {
+        let old = self.s[i];
+        let (wl, cl) = (w.map(|a| self.w[a]), c.map(|b| self.c[b]));
+        let mode = self.mode;
+        let mut other = |line: Option<Line<'_>>| {
+            mode == Mode::Text
+                && line.is_some_and(|l| {
+                    l.key() != old.key() && !pairs::reworded(&old, &l, &mut self.budget)
+                })
+        };
+        let (w_other, c_other) = (other(wl), other(cl));
+        // A word says too little: there the place counts.
+        let words = [Some(old), wl, cl].into_iter().flatten().all(|l| pairs::is_word(&l));
+        if w_other && c_other && words {
+            return (w, c);
+        }
+        self.added.extend(c.filter(|_| c_other).map(|b| (b, From::Current)));
+        self.added.extend(w.filter(|_| w_other).map(|a| (a, From::Written)));
+        (w.filter(|_| !w_other), c.filter(|_| !c_other))
+    }
+
     /// Notes that both changed the line that is written out next.
     fn overlap(&mut self, earlier: Option<Line<'_>>, later: Line<'_>) {
+        self.write_added();
         if self.overlaps.len() == OVERLAPS {
             self.more += 1;
             return;
@@ -270,7 +313,7 @@ fn side(
     let end = (from.0.len(), to.0.len());
     for (x, y) in align(from.0, to.0).into_iter().chain([end]) {
         let edited = match mode {
-            Mode::Text => pairs::edited(&from.1[i..x], &to.1[j..y], budget),
+            Mode::Text | Mode::Keys => pairs::edited(&from.1[i..x], &to.1[j..y], budget),
             Mode::Queue => Vec::new(),
         };
         let mut gap = i;

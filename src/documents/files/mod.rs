@@ -12,6 +12,8 @@ mod event;
 mod keyed;
 mod layout;
 pub(in crate::documents) mod lines;
+#[cfg(test)]
+mod lines_tests;
 mod pairs;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod properties;

@@ -33,6 +33,26 @@ pub(super) fn edited(
     out
 }
 
+/// Whether `b` is `a` in other words. Without a budget it is another line, which loses nothing.
+pub(super) fn reworded(a: &Line<'_>, b: &Line<'_>, budget: &mut usize) -> bool {
+    let (a, b) = (start(a), start(b));
+    let left = budget.checked_sub(a.len() * b.len());
+    *budget = left.unwrap_or(0);
+    left.is_some() && !a.is_empty() && similarity(&a, &b, ALIKE).is_some()
+}
+
+/// Whether the line is a single word.
+pub(super) fn is_word(line: &Line<'_>) -> bool {
+    let text = line.key().trim_ascii_start();
+    !text.is_empty() && !text.iter().any(u8::is_ascii_whitespace)
+}
+
+/// What is compared of a line.
+fn start(line: &Line<'_>) -> String {
+    let key = line.key();
+    String::from_utf8_lossy(&key[..key.len().min(LONGEST)]).trim_start().to_owned()
+}
+
 /// The pairs of lines in order that are most alike altogether.
 fn alike(from: &[Line<'_>], to: &[Line<'_>], budget: &mut usize) -> Vec<(usize, usize)> {
     let (n, m) = (from.len(), to.len());
@@ -47,11 +67,8 @@ fn alike(from: &[Line<'_>], to: &[Line<'_>], budget: &mut usize) -> Vec<(usize, 
         return Vec::new();
     };
     *budget = left;
-    let text = |l: &Line<'_>| {
-        let key = l.key();
-        String::from_utf8_lossy(&key[..key.len().min(LONGEST)]).trim_start().to_owned()
-    };
-    let (a, b): (Vec<_>, Vec<_>) = (from.iter().map(text).collect(), to.iter().map(text).collect());
+    let (a, b): (Vec<_>, Vec<_>) =
+        (from.iter().map(start).collect(), to.iter().map(start).collect());
     let score = |i: usize, j: usize| match a[i].is_empty() || b[j].is_empty() {
         true => 0.0,
         false => similarity(&a[i], &b[j], ALIKE).unwrap_or(0.0),
