@@ -4,6 +4,8 @@
 //! The actors are processes without a common ancestor, so that of the rules those are left that ask
 //! the handle, the process itself, an unlink of its own, and strangers.
 
+mod record;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::entries::{Entry, compare, entries, longer};
@@ -208,33 +210,6 @@ impl Observations {
     pub fn own(&self, by: Process, seen: &Seen) -> Option<u64> {
         let own = |o: &&Observation| o.by == by && o.is_open_to(by) && o.seen.text == seen.text;
         self.all.iter().rev().find(own).map(|o| o.at)
-    }
-
-    // --- the end of the daemon
-
-    /// What is known is put on record.
-    pub fn keep(&mut self) {
-        let mut count: BTreeMap<Process, usize> = BTreeMap::new();
-        for o in self.all.iter_mut().rev().filter(|o| !o.recorded) {
-            o.recorded = true;
-            let of = count.entry(o.by).or_default();
-            *of += 1;
-            if *of <= RECORDED {
-                self.on_record.retain(|known| known.at != o.at);
-                self.on_record.push(o.clone());
-            }
-        }
-        self.on_record.sort_by_key(|o| o.at);
-    }
-
-    /// What is on record is all that is left.
-    pub fn recall(&mut self) {
-        self.all = self.on_record.clone();
-    }
-
-    /// Anything may have been forgotten.
-    pub fn doubt(&mut self) {
-        self.all.iter_mut().for_each(|o| o.doubtful = true);
     }
 
     // --- the choice

@@ -159,28 +159,6 @@ impl<R: Real> Run<R> {
         }
     }
 
-    /// A good append: what was refused to the same process before is gone, but for lines.
-    pub(super) fn forgive(&mut self, who: usize, doc: Doc) {
-        let generation = self.actors[who].generation;
-        let own = |r: &Refused| (r.who, r.generation, r.doc) == (who, generation, doc);
-        self.refused.retain(|r| r.stays || r.append || !own(r));
-    }
-
-    /// Forgets the refused texts of an actor that are not there any more.
-    fn forgiven(&mut self, who: usize, doc: Doc) -> Verdict {
-        let generation = self.actors[who].generation;
-        let own = |r: &Refused| !r.stays && (r.who, r.generation, r.doc) == (who, generation, doc);
-        let there = self.kept()?;
-        let others: Vec<_> = self.refused.iter().filter(|r| !own(r)).cloned().collect();
-        let count =
-            |text: &Vec<u8>| others.iter().filter(|r| r.doc == doc && r.text == *text).count();
-        self.refused.retain(|r| {
-            let found = there.iter().filter(|(d, text)| *d == doc && *text == r.text).count();
-            !own(r) || found > count(&r.text)
-        });
-        Ok(())
-    }
-
     pub(super) fn crash_in(
         &mut self,
         who: usize,

@@ -21,6 +21,7 @@ pub mod ops;
 pub mod oracle;
 mod order;
 mod real;
+mod refusals;
 mod run;
 mod shrink;
 mod state;
