@@ -81,6 +81,25 @@ impl Content {
         true
     }
 
+    /// How many bytes from `offset` on are the same as those of `text`.
+    pub fn begins_alike(&self, offset: u64, text: &[u8]) -> usize {
+        let first = self.chunks.partition_point(|(end, _)| *end <= offset);
+        let (mut at, mut same) = (offset, 0);
+        for (end, chunk) in &self.chunks[first..] {
+            let rest = &chunk[chunk.len() - usize::try_from(end - at).unwrap_or(chunk.len())..];
+            let n = rest.len().min(text.len() - same);
+            if rest[..n] != text[same..same + n] {
+                return same + rest.iter().zip(&text[same..]).take_while(|(a, b)| a == b).count();
+            }
+            same += n;
+            if n < rest.len() {
+                break;
+            }
+            at = *end;
+        }
+        same
+    }
+
     /// Whether the bytes are these.
     pub fn equals(&self, bytes: &[u8]) -> bool {
         if self.len() != bytes.len() as u64 {

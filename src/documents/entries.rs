@@ -2,9 +2,12 @@
 //! missions, key paths with their values and elements of lists, or lines. Headers, blank lines and a
 //! top-level `version` are none.
 
+mod hunks;
+
 use std::cell::OnceCell;
 use std::sync::Arc;
 
+use self::hunks::{Hunk, hunks};
 use super::config::{self, Form, Value};
 use super::missions::entry::Section;
 use super::missions::marker;
@@ -56,13 +59,16 @@ impl Syntax {
         (!line.is_empty() && !header).then_some(line)
     }
 
+    /// The section that a line opens.
+    fn section(self, line: &[u8]) -> Option<u64> {
+        if self == Syntax::Missions { section(line) } else { None }
+    }
+
     /// The entries of some lines; `place`: the section in force before them.
     fn lines(self, text: &[u8], mut place: u64) -> Vec<Entry> {
         let mut found = Vec::new();
         for line in text.split(|b| *b == b'\n') {
-            if self == Syntax::Missions
-                && let Some(section) = section(line)
-            {
+            if let Some(section) = self.section(line) {
                 place = section;
                 continue;
             }
@@ -91,30 +97,32 @@ fn section(line: &[u8]) -> Option<u64> {
     })
 }
 
-/// The last section that some lines open.
-fn last_section(text: &[u8]) -> Option<u64> {
-    text.rsplit(|b| *b == b'\n').find_map(section)
-}
-
 /// The section of what stands above all headers. Without any everything is pending.
 fn section_before(text: &[u8]) -> u64 {
     let headed = text.split(|b| *b == b'\n').any(|line| section(line).is_some());
     hash(if headed { Section::Preamble } else { Section::Pending }.letter())
 }
 
+/// The lines of a text.
+struct Divided {
+    /// How many are entries.
+    entries: usize,
+    /// Where sections begin, and which.
+    sections: Vec<(usize, u64)>,
+}
+
 /// A text that was written, divided once for any number of comparisons.
 pub struct Written<'t> {
     bytes: &'t [u8],
     syntax: Syntax,
-    /// Where its entry lines begin.
-    starts: OnceCell<Vec<usize>>,
+    divided: OnceCell<Divided>,
     keys: OnceCell<Option<Vec<Entry>>>,
 }
 
 impl<'t> Written<'t> {
     /// The text of a save.
     pub fn new(bytes: &'t [u8], syntax: Syntax) -> Written<'t> {
-        Written { bytes, syntax, starts: OnceCell::new(), keys: OnceCell::new() }
+        Written { bytes, syntax, divided: OnceCell::new(), keys: OnceCell::new() }
     }
 
     /// Its bytes.
@@ -127,21 +135,25 @@ impl<'t> Written<'t> {
         self.syntax
     }
 
-    /// The number of entry lines in its first `from` bytes and in those from `to` on.
-    fn outside(&self, from: usize, to: usize) -> usize {
-        let starts = self.starts.get_or_init(|| {
+    fn divided(&self) -> &Divided {
+        self.divided.get_or_init(|| {
+            let mut divided = Divided { entries: 0, sections: Vec::new() };
             let mut at = 0;
-            let mut starts = Vec::new();
             for line in self.bytes.split(|b| *b == b'\n') {
-                if self.syntax.line(line).is_some() {
-                    starts.push(at);
+                divided.entries += usize::from(self.syntax.line(line).is_some());
+                if let Some(section) = self.syntax.section(line) {
+                    divided.sections.push((at, section));
                 }
                 at += line.len() + 1;
             }
-            starts
-        });
-        let before = starts.partition_point(|at| *at < from);
-        before + starts.len() - starts.partition_point(|at| *at < to.max(from))
+            divided
+        })
+    }
+
+    /// The section in force at a place; `None`: above all headers.
+    fn section_at(&self, at: usize) -> Option<u64> {
+        let sections = &self.divided().sections;
+        Some(sections[..sections.partition_point(|(from, _)| *from < at)].last()?.1)
     }
 
     /// Compares a version, as shown under `view`, with the text. `keys`: the version's own
@@ -171,32 +183,52 @@ impl<'t> Written<'t> {
     }
 
     fn compared_with(&self, version: &State, view: View, keys: Option<&[Entry]>) -> Comparison {
+        let (of_version, written) = self.differing(version, view, keys);
+        let all = match &self.keys.get() {
+            Some(Some(keys)) => keys.len(),
+            _ => self.divided().entries,
+        };
+        compare(&of_version, &written, all - written.len())
+    }
+
+    /// Entries of the version and of the text, without those that both have in the same place, as far
+    /// as that is easily seen.
+    fn differing(
+        &self,
+        version: &State,
+        view: View,
+        keys: Option<&[Entry]>,
+    ) -> (Vec<Entry>, Vec<Entry>) {
         if let Syntax::Keys(form) = self.syntax
             && let Some(written) = self.keys.get_or_init(|| keys_in(form, self.bytes))
         {
             let of_version = match keys {
-                Some(_) => None,
-                None => keys_of_state(version, view, form),
+                Some(keys) => Some(keys.to_vec()),
+                None => keys_of_state(version, view, form).map(|keys| keys.to_vec()),
             };
-            if let Some(of_version) = keys.or(of_version.as_deref()) {
-                return compare(of_version, written, 0);
+            if let Some(of_version) = of_version {
+                return (of_version, written.clone());
             }
         }
         let nothing = Content::from_chunks(std::iter::empty());
         let content = version.view(view).unwrap_or(nothing);
-        let (from, to) = ends_in_common(&content, self.bytes);
-        let tail = self.bytes.len() - to;
-        let middle = content.read(from as u64, content.len() as usize - from - tail);
-        let (there, here) = match (self.syntax, last_section(&self.bytes[..from])) {
-            (Syntax::Missions, Some(place)) => (place, place),
-            (Syntax::Missions, None) => {
-                (section_before(&content.to_vec()), section_before(self.bytes))
-            }
-            _ => (0, 0),
+        let headed = |lines: &[u8]| {
+            lines.split(|b| *b == b'\n').any(|line| self.syntax.section(line).is_some())
         };
-        let of_version = self.syntax.lines(&middle, there);
-        let written = self.syntax.lines(&self.bytes[from..to], here);
-        compare(&of_version, &written, self.outside(from, to))
+        let (mut of_version, mut written) = (Vec::new(), Vec::new());
+        for Hunk { there, here } in hunks(&content, self.bytes, headed) {
+            let (place_there, place_here) = match (self.syntax, self.section_at(here.start)) {
+                (Syntax::Missions, Some(place)) => (place, place),
+                (Syntax::Missions, None) => {
+                    (section_before(&content.to_vec()), section_before(self.bytes))
+                }
+                _ => (0, 0),
+            };
+            let lines = content.read(there.start as u64, there.len());
+            of_version.extend(self.syntax.lines(&lines, place_there));
+            written.extend(self.syntax.lines(&self.bytes[here], place_here));
+        }
+        (of_version, written)
     }
 }
 
@@ -206,14 +238,16 @@ pub fn others(next: &State, believed: &State, view: View, syntax: Syntax) -> usi
         return 0;
     }
     let text = believed.view(view).map(|c| c.to_vec()).unwrap_or_default();
-    Written::new(&text, syntax).compared_with(next, view, None).missing.len()
+    let (of_version, written) = Written::new(&text, syntax).differing(next, view, None);
+    compare(&of_version, &written, 0).missing.len()
 }
 
 /// What has come and gone between two versions: entries of the later one that the earlier one had
 /// not as they are, and the other way round.
 pub fn between(earlier: &Version, later: &Version, view: View, syntax: Syntax) -> Comparison {
     let text = later.view(view).map(|c| c.to_vec()).unwrap_or_default();
-    Written::new(&text, syntax).compared(earlier, view, None)
+    let (of_earlier, of_later) = Written::new(&text, syntax).differing(&earlier.state, view, None);
+    compare(&of_earlier, &of_later, 0)
 }
 
 /// The entries of a keyed version; `None`: it cannot be read by keys.
@@ -280,51 +314,6 @@ fn collect(path: u64, value: &Value, found: &mut Vec<Entry>) {
             found.push(Entry { key, place: 0, slot: Some(path), text: text.into() });
         }
     }
-}
-
-/// How many bytes of a text are the beginning of a content too, in whole lines, and where the lines
-/// begin that both end with.
-fn ends_in_common(content: &Content, text: &[u8]) -> (usize, usize) {
-    let mut from = 0;
-    for chunk in content.chunks() {
-        let rest = &text[from..];
-        if rest.starts_with(chunk) {
-            from += chunk.len();
-            continue;
-        }
-        from += chunk.iter().zip(rest).take_while(|(a, b)| a == b).count();
-        break;
-    }
-    let size = content.len() as usize;
-    if from == size && from == text.len() {
-        return (from, from);
-    }
-    from = text[..from].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-    let most = size.min(text.len()) - from;
-    let mut tail = 0;
-    for chunk in content.chunks().rev() {
-        let chunk = &chunk[chunk.len().saturating_sub(most - tail)..];
-        let end = &text[..text.len() - tail];
-        if end.ends_with(chunk) {
-            tail += chunk.len();
-            if tail < most {
-                continue;
-            }
-        } else {
-            tail += chunk.iter().rev().zip(end.iter().rev()).take_while(|(a, b)| a == b).count();
-        }
-        break;
-    }
-    // Whole lines of both: behind a line end that is in the common part, or all that is left.
-    let whole = tail == most && from + tail == size && from + tail == text.len();
-    let start = text.len() - tail;
-    let to = match whole {
-        true => start,
-        false => {
-            text[start..].iter().position(|b| *b == b'\n').map_or(text.len(), |at| start + at + 1)
-        }
-    };
-    (from, to.max(from))
 }
 
 #[cfg(test)]
