@@ -418,6 +418,30 @@ impl Lineage {
         self.first
     }
 
+    /// Those of the entries that went once and are back with this version which no earlier one has
+    /// that is still on record.
+    fn anew(
+        &mut self,
+        at: usize,
+        mut back: Vec<u64>,
+        (view, syntax): (View, Syntax),
+        versions: &dyn Versions,
+    ) -> Vec<u64> {
+        let serials: Vec<u64> = self.versions[..=at].iter().rev().map(|k| k.serial).collect();
+        let version = self.version(serials[0], versions);
+        for earlier in &serials[1..] {
+            if back.is_empty() {
+                break;
+            }
+            if let (Some(version), Some(earlier)) = (&version, self.version(*earlier, versions)) {
+                let added = entries::between(&earlier, version, view, syntax).added;
+                let added: HashSet<u64> = added.into_iter().map(|e| e.key).collect();
+                back.retain(|key| added.contains(key));
+            }
+        }
+        back
+    }
+
     /// What came with each version, in the order in which they were first met.
     pub fn came(
         &mut self,
@@ -434,12 +458,14 @@ impl Lineage {
                 self.versions[at].came = Some(Came::Keys(Vec::new()));
                 continue;
             };
-            let came = match &self.counted {
+            let came = match self.counted.clone() {
                 None => Came::All,
                 Some(before) => {
-                    let found = entries::between(before, &version, view, syntax);
-                    let new = found.added.iter().filter(|e| !self.removed.contains(&e.key));
-                    let came = new.map(|e| e.key).collect();
+                    let found = entries::between(&before, &version, view, syntax);
+                    let added = found.added.iter().map(|e| e.key);
+                    let (back, mut came): (Vec<u64>, Vec<u64>) =
+                        added.partition(|key| self.removed.contains(key));
+                    came.extend(self.anew(at, back, (view, syntax), versions));
                     if self.removed.len() > REMOVED_KEPT {
                         self.removed.clear();
                     }
