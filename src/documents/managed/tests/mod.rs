@@ -17,7 +17,7 @@ use super::*;
 use crate::documents::Written;
 use crate::documents::files::Judged;
 use crate::documents::live::{SaveError, SaveRequest, Saved};
-use crate::model::{Actor, Basis, Clock, DocId, Rule, Stamp, SystemClock, Via, View};
+use crate::model::{Actor, Basis, Clock, DocId, Rule, SystemClock, Via, View};
 use crate::store::{DB_NAME, Options};
 
 struct Everything;
