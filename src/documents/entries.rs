@@ -416,4 +416,75 @@ mod tests {
         let other = "{\"s\": [{\"name\": \"y\", \"on\": true}, {\"name\": \"x\", \"on\": false}]}";
         assert_eq!(distance(json, named, other), (1, 3));
     }
+
+    /// Numbers in an order that is the same each time.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % n
+        }
+    }
+
+    #[test]
+    fn texts_that_differ_in_many_places_compare_as_if_all_lines_were_looked_at() {
+        for seed in 0..300 {
+            let mut dice = Dice(seed);
+            let heads = ["## Pending", "## In Progress", "## Done", "", "- twice", "- twice"];
+            let any = |dice: &mut Dice| match dice.below(8) {
+                0 => heads[dice.below(heads.len())].to_owned(),
+                n => format!("- a mission with number {} {}", dice.below(200), "x".repeat(n * 9)),
+            };
+            let old: Vec<String> = (0..dice.below(400)).map(|_| any(&mut dice)).collect();
+            let mut new = old.clone();
+            // Lines that both have count as the same also where a header above them has changed.
+            let headers_stay = seed % 2 == 0;
+            for _ in 0..dice.below(9) {
+                let at = dice.below(new.len() + 1);
+                let header = new.get(at).is_none_or(|line| line.starts_with('#'));
+                match dice.below(4) {
+                    0 => {
+                        let line = any(&mut dice);
+                        new.insert(at, if headers_stay { line.replace('#', "") } else { line });
+                    }
+                    1 if !header => drop(new.remove(at)),
+                    2 if !header => new[at].push_str(" more"),
+                    _ if headers_stay => {}
+                    _ => {
+                        let rest = new.split_off(at);
+                        new.splice(0..0, rest);
+                    }
+                }
+            }
+            let (old, new) = (old.join("\n"), new.join("\n"));
+            for syntax in [NOTE, Syntax::Lines { queue: true }, Syntax::Missions] {
+                if syntax == Syntax::Missions && !headers_stay {
+                    continue;
+                }
+                let place = |text: &str| match syntax {
+                    Syntax::Missions => section_before(text.as_bytes()),
+                    _ => 0,
+                };
+                let lines = |text: &str| syntax.lines(text.as_bytes(), place(text));
+                let all = compare(&lines(&old), &lines(&new), 0);
+                let version = version(old.as_bytes(), 1 + dice.below(90));
+                let found =
+                    Written::new(new.as_bytes(), syntax).compared(&version, View::MissionsMd, None);
+                let sorted = |of: &[crate::merge::entries::Differing]| {
+                    let mut keys: Vec<u64> = of.iter().map(|d| d.key).collect();
+                    keys.sort_unstable();
+                    keys
+                };
+                let told = |c: &Comparison| {
+                    let counts = (c.distance, c.kept, c.of_version, c.of_text, c.removed);
+                    (counts, sorted(&c.missing), sorted(&c.added))
+                };
+                assert_eq!(told(&found), told(&all), "seed {seed} {syntax:?}\n{old}\n---\n{new}");
+            }
+        }
+    }
 }

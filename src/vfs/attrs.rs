@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::layer::{Attr, Caller, Created, Entry, Error, FileType, Result, SetAttr, SetTime};
 use super::ports::{KeptName, Memory};
-use super::tree::{OWN_FH, Tree};
+use super::tree::{OWN_FH, ROOT, Tree};
 use crate::documents::Version;
 use crate::model::{Rev, Stamp, View};
 
@@ -180,16 +180,36 @@ impl Tree {
         Ok(self.document_entry(view, self.names.attr(view, &version, size, None)))
     }
 
-    /// `open` of a document's name with `O_CREAT`.
-    pub(super) fn doc_create(&self, who: &Caller, view: View, flags: i32) -> Result<Created> {
+    /// `open` of a document's name with `O_CREAT`. `mode`: of a new file.
+    pub(super) fn doc_create(
+        &self,
+        who: &Caller,
+        view: View,
+        mode: u32,
+        flags: i32,
+    ) -> Result<Created> {
         let version = self.docs.current(view.doc())?;
         let there = self.shows(view, &version, who);
         if there && flags & libc::O_EXCL != 0 {
             return Err(Error::Exists);
         }
+        // Somebody else may be making it already.
+        let being_made = |v| self.handles_on(v).iter().any(|h| h.created);
+        if version.view(view).is_none() && !view.doc().views().any(being_made) {
+            let (root, _) = self.plain.getattr(&self.us(), ROOT, None)?;
+            let gid = if root.perm & 0o2000 != 0 { root.gid } else { who.gid };
+            self.doc_made(view, mode, who.uid, gid)?;
+        }
         let opened = self.doc_open(who, view, flags, !there)?;
         let attr = self.doc_attr(who, view, false)?;
         Ok(Created { entry: self.document_entry(view, attr), opened })
+    }
+
+    /// A document that was not there is its maker's, as any new file is.
+    pub(super) fn doc_made(&self, view: View, mode: u32, uid: u32, gid: u32) -> Result<()> {
+        let (mode, uid, gid) = (Some(mode & 0o777), Some(uid), Some(gid));
+        let set = SetAttr { mode, uid, gid, ..SetAttr::default() };
+        self.names.set(view, 0, &set, self.docs.cached(view.doc()).rev, self.now())
     }
 
     /// `chmod`, `chown`, `utimens`, `truncate` and `ftruncate` of a document.

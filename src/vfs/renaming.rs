@@ -194,6 +194,9 @@ impl Tree {
             }
             _ => self.take_in(from, view, &file.attr)?,
         }
+        if view.doc().file().is_none() && current.view(view).is_none() {
+            self.doc_made(view, file.attr.perm.into(), file.attr.uid, file.attr.gid)?;
+        }
         // It is not beside the document any more.
         if let Some(node) = file.node.filter(|_| file.attr.nlink == 1) {
             self.sources.forget(node);

@@ -229,7 +229,7 @@ impl Layer for Tree {
     ) -> Result<Created> {
         self.forbid_own(parent)?;
         match self.place(parent, name) {
-            Place::Document(view) => self.doc_create(who, view, flags),
+            Place::Document(view) => self.doc_create(who, view, mode & !umask, flags),
             Place::Link(_) | Place::OwnDir => Err(Error::Exists),
             Place::Private => Err(Error::NotPermitted),
             Place::Ruled(fits @ (Fits::File(..) | Fits::Free)) => {

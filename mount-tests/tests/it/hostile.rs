@@ -119,6 +119,36 @@ fn another_user_changes_nothing_that_is_not_his() {
     it.goes_on("nobody");
 }
 
+/// A document that is not there yet is made as any file is: it is its maker's, with the maker's umask.
+#[test]
+fn a_config_belongs_to_whoever_makes_it() {
+    for make in [
+        "open('config.yaml', 'w').write('a: 1\\n')",
+        "open('t', 'w').write('a: 1\\n'); os.rename('t', 'config.yaml')",
+    ] {
+        if !is_root() {
+            return;
+        }
+        let it = Instance::builder().mount_arg("--allow-other").start();
+        for dir in [it.mount_point(), it.mount_point().parent().expect("parent").to_owned()] {
+            std::fs::set_permissions(dir, PermissionsExt::from_mode(0o777)).expect("chmod");
+        }
+        let mut p = nobody(&it);
+        p.run("os.umask(0o077)");
+        p.run(make);
+        let theirs = "65534 65534 600\n".repeat(2);
+        let shown = "stat -c '%u %g %a' config.yaml config.json";
+        assert_eq!(it.sh(shown), theirs, "{make}");
+        p.run("open('config.yaml', 'a').write('b: 2\\n')");
+        // Root's saves leave it where it is, also over a new start.
+        it.sh("echo 'c: 3' >> config.yaml");
+        drop(p);
+        it.remount();
+        assert_eq!(it.sh(shown), theirs, "{make}");
+        assert_eq!(it.read("config.yaml"), "a: 1\nb: 2\nc: 3\n");
+    }
+}
+
 #[test]
 fn set_id_bits_on_documents_run_as_nobody_else() {
     let Some(it) = for_everybody() else { return };

@@ -33,6 +33,7 @@ mod managed_queue;
 mod merge;
 mod model;
 mod names;
+mod ordinary;
 mod outside;
 mod plain;
 mod plain_modes;

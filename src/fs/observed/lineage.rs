@@ -1,5 +1,6 @@
 //! The observations of one document and the versions that they are of.
 
+mod came;
 mod record;
 
 use std::collections::{HashMap, HashSet};
@@ -411,72 +412,5 @@ impl Lineage {
             known.keys = Some(keys.clone());
         }
         Some(keys)
-    }
-
-    /// The first version on record, as if it had been met before all others.
-    pub fn with_first(&mut self, view: View, versions: &dyn Versions) -> Option<u64> {
-        // There is none before the first save of a file that is not there.
-        if self.first.is_none()
-            && let Some(first) = versions.first(view.doc())
-        {
-            let size = first.view(view).map(|c| c.len());
-            // Only a text that was shown before anybody had saved was there earlier.
-            let fresh = |k: &&Known| k.rev.is_some_and(|rev| rev < first.rev);
-            let place = self.versions.iter().take_while(fresh).count();
-            let at = match self.versions.iter().position(|k| k.is(&first, view, size)) {
-                Some(at) => {
-                    let place = place.min(at);
-                    self.versions[place..=at].rotate_right(1);
-                    place
-                }
-                None => {
-                    self.serial += 1;
-                    self.versions.insert(place, Known::new(self.serial, first, view));
-                    place
-                }
-            };
-            self.first = self.versions.get(at).map(|k| k.serial);
-            // What came with the others is counted from it.
-            self.counted = None;
-            self.removed.clear();
-            self.versions.iter_mut().for_each(|k| k.came = None);
-        }
-        self.first
-    }
-
-    /// What came with a version, in the order in which they were first met.
-    pub fn came(
-        &mut self,
-        serial: u64,
-        view: View,
-        syntax: Syntax,
-        versions: &dyn Versions,
-    ) -> Option<Came> {
-        for at in 0..self.versions.len() {
-            if self.versions[at].came.is_some() {
-                continue;
-            }
-            let serial = self.versions[at].serial;
-            let Some(version) = self.version(serial, versions) else {
-                self.versions[at].came = Some(Came::Keys(Vec::new()));
-                continue;
-            };
-            let came = match &self.counted {
-                None => Came::All,
-                Some(before) => {
-                    let found = entries::between(before, &version, view, syntax);
-                    let new = found.added.iter().filter(|e| !self.removed.contains(&e.key));
-                    let came = new.map(|e| e.key).collect();
-                    if self.removed.len() > REMOVED_KEPT {
-                        self.removed.clear();
-                    }
-                    self.removed.extend(found.missing.iter().map(|e| e.key));
-                    Came::Keys(came)
-                }
-            };
-            self.counted = Some(version);
-            self.versions[at].came = Some(came);
-        }
-        self.known(serial)?.came.clone()
     }
 }

@@ -246,6 +246,30 @@ fn a_process_that_saves_its_text_once_more_takes_nothing_out() {
 }
 
 #[test]
+fn what_comes_back_after_it_was_forgotten_has_come_anew() {
+    let observed = Observed::default();
+    let start = |n: u32| format!("alpha{n} one\nbeta two\ngamma three\nepsilon five\n");
+    let edited = |n: u32| format!("alpha{n} one\ngamma three, with tests\nepsilon five\n");
+    let rev = std::cell::Cell::new(0);
+    let next = || {
+        rev.set(rev.get() + 1);
+        rev.get()
+    };
+    // Agents below one parent, each with a text that a stranger has put there; a child of each reads.
+    let agent = |n: u32, me: u32, parent: u32| {
+        let text = version(next(), Some(&start(n)));
+        observed.saved(&who(&[me + 5000]), note(), &text, Stamp(0));
+        observed.read(&who(&[me + 1000, me, parent]), note(), &text, Stamp(0));
+        let base = Save::by(&[me, parent], &edited(n)).done(&observed, next());
+        assert_eq!(base, Some(text.rev.0), "{n} below {parent}");
+        observed.thin(|_| false);
+    };
+    (0..60).for_each(|n| agent(n, 100 + n, 10));
+    // Below another parent the same once more.
+    (1..5).for_each(|n| agent(n, 200 + n, 11));
+}
+
+#[test]
 fn what_came_since_and_is_taken_out_is_gone() {
     let told = Told::new(&[ONE, TWO]);
     told.read(&[20, 10], 1);

@@ -196,6 +196,39 @@ fn modes_and_times_are_kept_and_a_renamed_temporary_does_not_change_them() {
 }
 
 #[test]
+fn a_document_that_was_not_there_belongs_to_whoever_makes_it() {
+    for rename in [false, true] {
+        let mut w = World::new();
+        w.docs.publish(DocId::Config, None);
+        w.uid = 4242;
+        let p = w.stranger("agent");
+        if rename {
+            p.save("t", "{\"b\": 2}\n").unwrap();
+            let real = p.stat("t").unwrap();
+            p.rename("t", "config.json").unwrap();
+            let made = p.stat("config.json").unwrap();
+            assert_eq!((made.uid, made.gid, made.perm), (real.uid, real.gid, real.perm));
+            continue;
+        }
+        let name = OsStr::new("config.json");
+        let make = |mode, umask| w.tree.create(&p.who(), ROOT, name, mode, umask, WR | CREAT);
+        let made = make(0o666, 0o27).unwrap();
+        assert_eq!((made.entry.attr.uid, made.entry.attr.perm), (4242, 0o640));
+        // Somebody else meanwhile only takes part.
+        let other = Caller { uid: 4343, gid: 4343, ..w.stranger("other").who() };
+        let opened = w.tree.create(&other, ROOT, name, 0o666, 0, WR | CREAT).unwrap();
+        assert_eq!((opened.entry.attr.uid, opened.entry.attr.perm), (4242, 0o640));
+        p.save("config.json", "{\"b\": 2}\n").unwrap();
+        let yaml = p.stat("config.yaml").unwrap();
+        assert_eq!((yaml.uid, yaml.gid, yaml.perm), (4242, 4242, 0o640));
+        // From now on it is there: who removes it and makes it anew has made no new one.
+        p.unlink("config.json").unwrap();
+        let again = w.tree.create(&other, ROOT, name, 0o600, 0, WR | CREAT).unwrap();
+        assert_eq!((again.entry.attr.uid, again.entry.attr.perm), (4242, 0o640));
+    }
+}
+
+#[test]
 fn the_documents_number_is_no_other_files() {
     let w = World::new();
     let p = w.stranger("agent");
