@@ -3,7 +3,7 @@
 mod came;
 mod record;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Kind, Used, Versions, Who};
@@ -93,9 +93,11 @@ pub(super) struct Lineage {
     latest: HashMap<ProcId, u64>,
     /// The first version on record, once there is one and it was asked for.
     first: Option<u64>,
-    /// The version up to which it is known what came with each, and what went with any.
-    counted: Option<Arc<Version>>,
-    removed: HashSet<u64>,
+    /// The version up to which it is known what came with each, and its number.
+    counted: Option<(Arc<Version>, u64)>,
+    /// What went with any, and the last one that had it: as long as that is on record, what comes back
+    /// is nothing new.
+    removed: HashMap<u64, u64>,
     /// Some versions may have the same text and not be known as one yet.
     apart: bool,
 }

@@ -1,7 +1,5 @@
 //! What came with which version.
 
-use std::collections::HashSet;
-
 use super::{Came, Known, Lineage, REMOVED_KEPT};
 use crate::documents::entries::{self, Syntax};
 use crate::fs::observed::Versions;
@@ -39,30 +37,6 @@ impl Lineage {
         self.first
     }
 
-    /// Those of the entries that went once and are back with this version which no earlier one has
-    /// that is still on record.
-    fn anew(
-        &mut self,
-        at: usize,
-        mut back: Vec<u64>,
-        (view, syntax): (View, Syntax),
-        versions: &dyn Versions,
-    ) -> Vec<u64> {
-        let serials: Vec<u64> = self.versions[..=at].iter().rev().map(|k| k.serial).collect();
-        let version = self.version(serials[0], versions);
-        for earlier in &serials[1..] {
-            if back.is_empty() {
-                break;
-            }
-            if let (Some(version), Some(earlier)) = (&version, self.version(*earlier, versions)) {
-                let added = entries::between(&earlier, version, view, syntax).added;
-                let added: HashSet<u64> = added.into_iter().map(|e| e.key).collect();
-                back.retain(|key| added.contains(key));
-            }
-        }
-        back
-    }
-
     /// What came with a version, in the order in which they were first met.
     pub fn came(
         &mut self,
@@ -80,22 +54,24 @@ impl Lineage {
                 self.versions[at].came = Some(Came::Keys(Vec::new()));
                 continue;
             };
-            let came = match self.counted.clone() {
+            let came = match &self.counted {
                 None => Came::All,
-                Some(before) => {
-                    let found = entries::between(&before, &version, view, syntax);
+                Some((before, last)) => {
+                    let found = entries::between(before, &version, view, syntax);
+                    let known = |key: &u64| {
+                        let had = self.removed.get(key);
+                        had.is_some_and(|had| self.versions.iter().any(|k| k.serial == *had))
+                    };
                     let added = found.added.iter().map(|e| e.key);
-                    let (back, mut came): (Vec<u64>, Vec<u64>) =
-                        added.partition(|key| self.removed.contains(key));
-                    came.extend(self.anew(at, back, (view, syntax), versions));
+                    let came = added.filter(|key| !known(key)).collect();
                     if self.removed.len() > REMOVED_KEPT {
                         self.removed.clear();
                     }
-                    self.removed.extend(found.missing.iter().map(|e| e.key));
+                    self.removed.extend(found.missing.iter().map(|e| (e.key, *last)));
                     Came::Keys(came)
                 }
             };
-            self.counted = Some(version);
+            self.counted = Some((version, serial));
             self.versions[at].came = Some(came);
         }
         self.known(serial)?.came.clone()
