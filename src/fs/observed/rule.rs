@@ -353,10 +353,11 @@ impl Search<'_> {
         for candidate in candidates.iter().rev() {
             let (at, serial) = (candidate.met.at, candidate.met.version);
             while let Some((at, serial)) = used.next_if(|(used, _)| *used > at) {
-                let other = seen.len() < CANDIDATES
+                let counts = seen.len() < CANDIDATES
+                    && !self.is_out(&known, at, serial)
                     && !candidates.iter().any(|c| c.met.version == serial && self.passes(c))
                     && seen.insert(serial);
-                if other && !self.is_out(&known, at, serial) && self.knows(serial) {
+                if counts && self.knows(serial) {
                     known.extend(self.lineage.age(serial).map(|age| (at, age)));
                 }
             }
