@@ -347,7 +347,9 @@ fn answer_commands(
                     let view = View::on_record(&file);
                     let before = documents.current(view.doc());
                     let answer = history::answer(&documents, &file, Rev(rev), &actor);
-                    observe(&mounted, &actor, view, before);
+                    if matches!(answer, Answer::Restored { .. }) {
+                        observe(&mounted, &actor, view, before);
+                    }
                     answer
                 }
                 None => Answer::Failed { message: "it is ending".to_owned() },
@@ -361,7 +363,9 @@ fn answer_commands(
                     (actor.pid, actor.session, actor.uid) = (pid, session, peer.uid());
                     let before = documents.current(DocId::Config);
                     let answer = config::answer(&documents.live, &store, limit, &order, &actor);
-                    observe(&mounted, &actor, View::ConfigYaml, before);
+                    if matches!(answer, Answer::Config { outcome: config::Outcome::Done { .. } }) {
+                        observe(&mounted, &actor, View::ConfigYaml, before);
+                    }
                     answer
                 }
                 None => Answer::Ending,

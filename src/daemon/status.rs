@@ -12,7 +12,7 @@ use crate::documents::files::RuleSet;
 use crate::documents::live::Live;
 use crate::documents::managed::ManagedFiles;
 use crate::documents::settings::Settings;
-use crate::model::{Basis, Clock, DocId, Reason, Rev, Stamp, SystemClock};
+use crate::model::{Basis, Clock, DocId, Rev, Stamp, SystemClock};
 use crate::store::{RefusalRow, Revision, Store};
 use crate::vfs::both::Both;
 use crate::vfs::owned::Living;
@@ -25,8 +25,8 @@ const SEARCHED: usize = 200;
 /// A day, in nanoseconds.
 const DAY: i64 = 24 * 3600 * 1_000_000_000;
 
-/// A save of the last day that somebody may want to look at: blind where the text did not have
-/// everything, an undo, or merged with what the text did not have.
+/// A save of the last day that somebody may want to look at: an undo, or one after which there is more
+/// than its text had.
 fn is_notable(revision: &Revision, since: Stamp) -> bool {
     let notable = |b: &Basis| b.undo || b.others > 0;
     revision.at >= since && revision.basis.as_ref().is_some_and(notable)
@@ -71,12 +71,8 @@ pub fn describe(
     // Rows that wait for missions.lock are tried again here; what is left waits on.
     let waiting = running.is_some() && !live.settle()?;
     // A text whose file somebody has taken away is settled as well.
-    let open = |r: &&RefusalRow| {
-        !r.resolved
-            && r.reason != Reason::Unchanged.as_str()
-            && r.kept_as.as_ref().is_none_or(|name| dir.join(name).exists())
-    };
-    let refusals = store.refusals(SEARCHED)?;
+    let open = |r: &&RefusalRow| r.kept_as.as_ref().is_none_or(|name| dir.join(name).exists());
+    let refusals = store.open_refusals(SEARCHED)?;
     let last: Vec<Value> = refusals.iter().filter(open).take(LISTED).map(refusal).collect();
     Ok(json!({
         "running": running.is_some(),

@@ -103,6 +103,12 @@ fn section_before(text: &[u8]) -> u64 {
     hash(if headed { Section::Preamble } else { Section::Pending }.letter())
 }
 
+/// How two texts were divided: by their keys, if both can be read.
+enum By {
+    Keys,
+    Lines,
+}
+
 /// The lines of a text.
 struct Divided {
     /// How many are entries.
@@ -183,10 +189,10 @@ impl<'t> Written<'t> {
     }
 
     fn compared_with(&self, version: &State, view: View, keys: Option<&[Entry]>) -> Comparison {
-        let (of_version, written) = self.differing(version, view, keys);
-        let all = match &self.keys.get() {
-            Some(Some(keys)) => keys.len(),
-            _ => self.divided().entries,
+        let (of_version, written, by) = self.differing(version, view, keys);
+        let all = match by {
+            By::Keys => written.len(),
+            By::Lines => self.divided().entries,
         };
         compare(&of_version, &written, all - written.len())
     }
@@ -198,7 +204,7 @@ impl<'t> Written<'t> {
         version: &State,
         view: View,
         keys: Option<&[Entry]>,
-    ) -> (Vec<Entry>, Vec<Entry>) {
+    ) -> (Vec<Entry>, Vec<Entry>, By) {
         if let Syntax::Keys(form) = self.syntax
             && let Some(written) = self.keys.get_or_init(|| keys_in(form, self.bytes))
         {
@@ -207,7 +213,7 @@ impl<'t> Written<'t> {
                 None => keys_of_state(version, view, form).map(|keys| keys.to_vec()),
             };
             if let Some(of_version) = of_version {
-                return (of_version, written.clone());
+                return (of_version, written.clone(), By::Keys);
             }
         }
         let nothing = Content::from_chunks(std::iter::empty());
@@ -216,19 +222,20 @@ impl<'t> Written<'t> {
             lines.split(|b| *b == b'\n').any(|line| self.syntax.section(line).is_some())
         };
         let (mut of_version, mut written) = (Vec::new(), Vec::new());
+        let above = OnceCell::new();
         for Hunk { there, here } in hunks(&content, self.bytes, headed) {
             let (place_there, place_here) = match (self.syntax, self.section_at(here.start)) {
                 (Syntax::Missions, Some(place)) => (place, place),
-                (Syntax::Missions, None) => {
+                (Syntax::Missions, None) => *above.get_or_init(|| {
                     (section_before(&content.to_vec()), section_before(self.bytes))
-                }
+                }),
                 _ => (0, 0),
             };
             let lines = content.read(there.start as u64, there.len());
             of_version.extend(self.syntax.lines(&lines, place_there));
             written.extend(self.syntax.lines(&self.bytes[here], place_here));
         }
-        (of_version, written)
+        (of_version, written, By::Lines)
     }
 }
 
@@ -238,7 +245,7 @@ pub fn others(next: &State, believed: &State, view: View, syntax: Syntax) -> usi
         return 0;
     }
     let text = believed.view(view).map(|c| c.to_vec()).unwrap_or_default();
-    let (of_version, written) = Written::new(&text, syntax).differing(next, view, None);
+    let (of_version, written, _) = Written::new(&text, syntax).differing(next, view, None);
     compare(&of_version, &written, 0).missing.len()
 }
 
@@ -246,7 +253,8 @@ pub fn others(next: &State, believed: &State, view: View, syntax: Syntax) -> usi
 /// not as they are, and the other way round.
 pub fn between(earlier: &Version, later: &Version, view: View, syntax: Syntax) -> Comparison {
     let text = later.view(view).map(|c| c.to_vec()).unwrap_or_default();
-    let (of_earlier, of_later) = Written::new(&text, syntax).differing(&earlier.state, view, None);
+    let (of_earlier, of_later, _) =
+        Written::new(&text, syntax).differing(&earlier.state, view, None);
     compare(&of_earlier, &of_later, 0)
 }
 
@@ -415,6 +423,23 @@ mod tests {
         let named = "{\"s\": [{\"name\": \"x\", \"on\": true}, {\"name\": \"y\", \"on\": true}]}";
         let other = "{\"s\": [{\"name\": \"y\", \"on\": true}, {\"name\": \"x\", \"on\": false}]}";
         assert_eq!(distance(json, named, other), (1, 3));
+    }
+
+    #[test]
+    fn a_version_that_cannot_be_read_by_keys_is_compared_by_lines() {
+        for form in [Form::Json, Form::Yaml] {
+            let syntax = Syntax::Keys(form);
+            let text = "{\n  \"a\": 1,\n  \"b\": 2\n}\n";
+            let written = Written::new(text.as_bytes(), syntax);
+            for broken in ["{\"a\": 1,\n", "{\n  \"a\": 1,\n  \"b\": 2\n}\n]\n", "{", "x: ["] {
+                let version = version(broken.as_bytes(), 5);
+                let found = written.compared(&version, View::MissionsMd, None);
+                assert!(found.kept <= 4 && found.of_text == 4, "{form:?} {broken:?} {found:?}");
+            }
+            let good = version(b"{\"b\": 2, \"c\": 3}", 5);
+            let found = written.compared(&good, View::MissionsMd, None);
+            assert_eq!((found.kept, found.of_text, found.of_version), (1, 2, 2));
+        }
     }
 
     /// Numbers in an order that is the same each time.

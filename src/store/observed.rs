@@ -93,6 +93,13 @@ impl Store {
         gone: &[(DocId, u64)],
     ) -> Result<(), StoreError> {
         self.gate(|c| {
+            // What was moved away and back is put anew.
+            let mut drop = c.prepare_cached(
+                "DELETE FROM ifs_observed WHERE boot = ?1 AND doc = ?2 AND at = ?3",
+            )?;
+            for (doc, at) in gone {
+                drop.execute(params![boot, doc.as_str(), i64::try_from(*at).unwrap_or(i64::MAX)])?;
+            }
             let mut put = c.prepare_cached(
                 "INSERT INTO ifs_observed
                  (boot, doc, at, time, view, chain, uid, kind, used, rev, text)
@@ -113,12 +120,6 @@ impl Store {
                     rev_out(row.rev),
                     row.text,
                 ])?;
-            }
-            let mut drop = c.prepare_cached(
-                "DELETE FROM ifs_observed WHERE boot = ?1 AND doc = ?2 AND at = ?3",
-            )?;
-            for (doc, at) in gone {
-                drop.execute(params![boot, doc.as_str(), i64::try_from(*at).unwrap_or(i64::MAX)])?;
             }
             Ok(())
         })

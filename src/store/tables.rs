@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::{Store, StoreError};
 use crate::model::{Actor, DocId, Reason, Refusal, Rev, Stamp, View};
 
-/// Refusals that are kept.
+/// Refusals that are kept, and as many saves that have changed nothing.
 const REFUSALS_KEPT: i64 = 1_000;
 
 /// The state of one document in the database.
@@ -258,8 +258,13 @@ impl Store {
                 base.map(rev_out),
                 append,
             ])?;
-            c.prepare_cached("DELETE FROM ifs_refusals WHERE id <= ?1")?
-                .execute([c.last_insert_rowid() - REFUSALS_KEPT])?;
+            // What changed nothing may come every minute, and takes no place from a refusal.
+            c.prepare_cached(
+                "DELETE FROM ifs_refusals WHERE (reason = 'unchanged') = (?1 = 'unchanged') AND id NOT IN
+                 (SELECT id FROM ifs_refusals WHERE (reason = 'unchanged') = (?1 = 'unchanged')
+                  ORDER BY id DESC LIMIT ?2)",
+            )?
+            .execute(params![refusal.reason.as_str(), REFUSALS_KEPT])?;
             if refusal.reason == Reason::Unchanged {
                 return Ok(());
             }
@@ -287,6 +292,11 @@ impl Store {
     /// The newest refusals, newest first.
     pub fn refusals(&self, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
         self.refusals_where("TRUE ORDER BY id DESC", limit)
+    }
+
+    /// Those that are not settled, the newest first.
+    pub fn open_refusals(&self, limit: usize) -> Result<Vec<RefusalRow>, StoreError> {
+        self.refusals_where("NOT resolved AND reason <> 'unchanged' ORDER BY id DESC", limit)
     }
 
     /// Those with higher numbers than this one, the oldest first.

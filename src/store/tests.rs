@@ -301,7 +301,7 @@ fn small_tables_give_back_what_they_got() {
 
 #[test]
 fn refusals_are_counted_and_the_newest_kept() {
-    let (dir, store) = new_store();
+    let (_dir, store) = new_store();
     let why = Refusal::new(Reason::Schema, "too large").at_line(3).at_key("a.b").hint("halve it");
     let record = |at: i64, kept_as: Option<&str>| {
         let refusal = KeptRefusal {
@@ -327,12 +327,29 @@ fn refusals_are_counted_and_the_newest_kept() {
     assert_eq!((newest.base, newest.resolved), (Some(Rev(7)), false));
     store.resolve_refusals(&["config.json.refused".to_owned()]).unwrap();
     assert!(store.refusals(3).unwrap().iter().all(|r| r.resolved));
-    // As if there had been very many.
-    let c = other(dir.path());
-    c.execute("UPDATE sqlite_sequence SET seq = 2000 WHERE name = 'ifs_refusals'", []).unwrap();
-    record(9, None);
-    assert_eq!(store.refusals(10).unwrap().len(), 1);
-    assert_eq!(store.refusal_count().unwrap(), 4);
+    // What has changed nothing takes no place from them, nor they from it.
+    let nothing = Refusal::new(Reason::Unchanged, "has changed nothing");
+    let unchanged = KeptRefusal {
+        at: Stamp(3),
+        view: View::ConfigJson,
+        actor: &actor(),
+        refusal: &nothing,
+        kept_as: None,
+        base: None,
+        append: false,
+    };
+    store.record_refusal(&unchanged).unwrap();
+    for n in 4..1_004 {
+        record(n, None);
+    }
+    let all = store.refusals(2_000).unwrap();
+    let of = |reason: &str| -> Vec<i64> {
+        all.iter().filter(|r| r.reason == reason).map(|r| r.at.0).collect()
+    };
+    assert_eq!(of("unchanged"), [3]);
+    assert_eq!((of("schema").len(), of("schema").last()), (1_000, Some(&4)));
+    assert_eq!(store.refusal_count().unwrap(), 1_003);
+    assert_eq!(store.open_refusals(2_000).unwrap().len(), 1_000);
 }
 
 fn record(store: &Store, at: i64, old: &[Arc<[u8]>], new: &[Arc<[u8]>]) -> Rev {

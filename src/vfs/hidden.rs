@@ -3,7 +3,7 @@
 //! of (section 4).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -31,6 +31,7 @@ pub struct Absence {
     /// Of a queue with lines that the remover had not met. The name stays with them, for everybody.
     pub left: Option<Left>,
     until: Stamp,
+    number: u64,
 }
 
 /// What an unlink has left of a queue.
@@ -47,6 +48,7 @@ pub struct Left {
 pub struct Absences {
     list: Mutex<Vec<Absence>>,
     count: AtomicUsize,
+    numbers: AtomicU64,
 }
 
 impl Absences {
@@ -78,6 +80,7 @@ impl Absences {
             version: version.clone(),
             left,
             until: Stamp(now.0.saturating_add(FREE_FOR)),
+            number: self.numbers.fetch_add(1, Ordering::Relaxed),
         });
         self.count.store(list.len(), Ordering::Release);
     }
@@ -87,11 +90,12 @@ impl Absences {
         if self.none() {
             return;
         }
+        // Who is kin is asked with no lock held.
         let all = self.list.lock().clone();
-        let kept: Vec<Absence> =
-            all.into_iter().filter(|a| a.lasts(now) && !(a.view == view && which(a))).collect();
+        let of_name = all.iter().filter(|a| a.view == view && which(a));
+        let gone: Vec<u64> = of_name.map(|a| a.number).collect();
         let mut list = self.list.lock();
-        *list = kept;
+        list.retain(|a| a.lasts(now) && !gone.contains(&a.number));
         self.count.store(list.len(), Ordering::Release);
     }
 

@@ -490,6 +490,7 @@ impl Tree {
             self.keep_refused(to, &text, &failed, &saver, None);
             return Err(failed.error);
         }
+        self.reveal(to, &saver.asking, self.now());
         self.hide(who, from, &source);
         Ok(())
     }

@@ -39,14 +39,16 @@ pub(super) struct Observation {
     pub used: Used,
     /// The store has it as it is.
     kept: bool,
+    /// The store has it, perhaps as not used up.
+    on_record: bool,
 }
 
 impl Observation {
     /// That a version is there, met by nobody.
     pub fn of_nobody(version: u64, who: Who, view: View) -> Observation {
         let (when, rev, kind) = (Stamp(0), Rev(0), Kind::Saved);
-        let (meant, used, kept) = (None, Used::No, true);
-        Observation { at: 0, when, who, kind, view, version, rev, meant, used, kept }
+        let (meant, used, kept, on_record) = (None, Used::No, true, true);
+        Observation { at: 0, when, who, kind, view, version, rev, meant, used, kept, on_record }
     }
 
     /// Whether a save by this process may start from it.
@@ -168,6 +170,15 @@ impl Lineage {
         now: Stamp,
     ) {
         let serial = self.serial_of(view, version);
+        if kind == Kind::Absent
+            && let Some(last) = self.observations.iter().rev().find(|o| o.who == *who)
+            && last.kind == Kind::Absent
+            && last.version == serial
+            && last.is_open_to(who)
+        {
+            // Somebody waits for a file to come.
+            return;
+        }
         // A tool that reads more than once before it saves, or reads back what it or a child of it has
         // saved.
         let child = |o: &Observation| who.process.is_some_and(|me| o.who.descends_from(me));
@@ -198,6 +209,7 @@ impl Lineage {
             meant,
             used: Used::No,
             kept: false,
+            on_record: false,
         });
         for id in who.chain() {
             self.latest.insert(id, at);
@@ -298,7 +310,7 @@ impl Lineage {
     ) -> Option<u64> {
         let size = version.view(view).map(|c| c.len());
         let found = self.versions.iter().rev().find(|known| known.is(version, view, size));
-        self.nearest(who, found?.serial, until)
+        self.nearest(who, found?.serial, |o| o.at <= until)
     }
 
     pub fn own_of(&self, who: &Who, version: &Arc<Version>, view: View) -> Option<u64> {
@@ -310,9 +322,14 @@ impl Lineage {
         self.observations.iter().rev().find(own).map(|o| o.at)
     }
 
-    pub fn nearest(&self, who: &Who, serial: u64, until: u64) -> Option<u64> {
+    pub fn nearest(
+        &self,
+        who: &Who,
+        serial: u64,
+        which: impl Fn(&Observation) -> bool,
+    ) -> Option<u64> {
         let far = |o: &Observation| who.chain().position(|id| o.who.descends_from(id));
-        let open = |o: &&Observation| o.version == serial && o.is_open_to(who) && o.at <= until;
+        let open = |o: &&Observation| o.version == serial && o.is_open_to(who) && which(o);
         let nearest = self
             .observations
             .iter()

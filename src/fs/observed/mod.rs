@@ -286,8 +286,15 @@ impl Observed {
         let mut lineage = lineage.lock();
         let at = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         lineage.note(at, who, view, version, kind, now);
-        if lineage.is_full() {
-            self.gone.lock().extend(lineage.make_room().map(|at| (view.doc(), at)));
+        let gone = if lineage.is_full() { lineage.make_room() } else { Vec::new() };
+        drop(lineage);
+        self.gone_of(view.doc(), gone);
+    }
+
+    /// These observations are no more. With no lineage held.
+    fn gone_of(&self, doc: DocId, gone: Vec<u64>) {
+        if !gone.is_empty() {
+            self.gone.lock().extend(gone.into_iter().map(|at| (doc, at)));
         }
     }
 
@@ -370,10 +377,15 @@ impl Observed {
 
     /// Takes what was observed of a file that is about to be moved.
     pub fn taken(&self, file: FileId) -> Option<Taken> {
-        self.docs.write().remove(&DocId::File(file)).map(|lineage| {
-            self.gone.lock().extend(lineage.lock().stored().map(|at| (DocId::File(file), at)));
-            Taken(lineage)
-        })
+        let lineage = self.remove(DocId::File(file))?;
+        Some(Taken(lineage))
+    }
+
+    fn remove(&self, doc: DocId) -> Option<Arc<Mutex<Lineage>>> {
+        let lineage = self.docs.write().remove(&doc)?;
+        let stored = lineage.lock().stored().collect();
+        self.gone_of(doc, stored);
+        Some(lineage)
     }
 
     /// Puts it where the file is now.
@@ -385,39 +397,39 @@ impl Observed {
     ) {
         let to = DocId::File(to);
         let moved = taken.0.lock().moved(to, &*self.versions, as_new);
+        self.remove(to);
         self.docs.write().insert(to, Arc::new(Mutex::new(moved)));
     }
 
     /// Lets go of what cannot count any more. For a thread that serves nobody.
     pub fn thin(&self, alive: impl Fn(ProcId) -> bool) {
         let mut lives: HashMap<ProcId, bool> = HashMap::new();
-        let mut is_alive = |id: ProcId| *lives.entry(id).or_insert_with(|| alive(id));
+        let named = self.named.read().clone();
+        // A named writer lives as long as one of the processes does that stand for it.
+        let any_of =
+            |id: ProcId| named.iter().any(|(process, name)| *name == id && alive(*process));
+        let mut is_alive = |id: ProcId| *lives.entry(id).or_insert_with(|| alive(id) || any_of(id));
         let all: Vec<_> = self.docs.read().iter().map(|(d, l)| (*d, l.clone())).collect();
         let mut files = Vec::new();
         for (doc, lineage) in all {
             let mut lineage = lineage.lock();
             let gone = lineage.thin(&mut is_alive);
-            if !gone.is_empty() {
-                self.gone.lock().extend(gone.into_iter().map(|at| (doc, at)));
-            }
             if doc.file().is_some() {
                 files.push((lineage.used(), doc, lineage.bytes()));
             }
+            drop(lineage);
+            self.gone_of(doc, gone);
         }
         files.sort_unstable_by_key(|(used, ..)| std::cmp::Reverse(*used));
         let mut bytes = 0;
         for (n, (_, doc, size)) in files.into_iter().enumerate() {
             bytes += size;
-            if n >= FILES_KEPT || bytes > BYTES_KEPT {
-                self.forget(doc);
+            if n >= FILES_KEPT || n > 0 && bytes > BYTES_KEPT {
+                self.remove(doc);
             }
         }
-        self.named.write().retain(|id, _| alive(*id));
-    }
-
-    fn forget(&self, doc: DocId) {
-        let Some(lineage) = self.docs.write().remove(&doc) else { return };
-        self.gone.lock().extend(lineage.lock().stored().map(|at| (doc, at)));
+        let dead: Vec<ProcId> = named.into_keys().filter(|id| !alive(*id)).collect();
+        self.named.write().retain(|id, _| !dead.contains(id));
     }
 
     /// How many observations are held.

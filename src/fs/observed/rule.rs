@@ -307,7 +307,8 @@ impl Search<'_> {
         let all = distinct(candidates.iter().map(|c| &c.met));
         let undo = !self.equals(chosen) && all.iter().any(|serial| equal(self, serial));
         let who = self.question.who;
-        let observation = self.lineage.nearest(who, chosen, self.question.until);
+        let of_candidates = |o: &Observation| candidates.iter().any(|c| c.met.at == o.at);
+        let observation = self.lineage.nearest(who, chosen, of_candidates);
         let version = match observation {
             Some(at) => self.lineage.meant(at, self.versions),
             None => self.lineage.version(chosen, self.versions),

@@ -339,6 +339,46 @@ fn what_follows_the_emptying_of_a_text_is_new() {
 }
 
 #[test]
+fn who_waits_for_a_file_to_come_has_met_its_absence_once() {
+    let told = Told::new(&[ONE]);
+    let none = version(0, None);
+    for n in 0..100 {
+        told.observed.absent(&who(&[20]), note(), &none, Stamp(n * 2_000_000_000));
+    }
+    assert_eq!(told.observed.len(), 1);
+}
+
+#[test]
+fn what_is_taken_away_while_it_is_thinned_holds_nobody_up() {
+    let observed = Arc::new(Observed::default());
+    let file = note().doc().file().expect("a file");
+    let many = || {
+        for n in 0..200 {
+            let text = version(n, Some(&format!("{n}\n")));
+            observed.read(&who(&[n as u32 + 100]), note(), &text, Stamp(n as i64));
+        }
+    };
+    let (done, told) = std::sync::mpsc::channel();
+    for of in 0..2 {
+        let (observed, done) = (observed.clone(), done.clone());
+        std::thread::spawn(move || {
+            for _ in 0..500 {
+                match of {
+                    0 => observed.thin(|_| false),
+                    _ => drop(observed.taken(file)),
+                }
+            }
+            done.send(()).expect("the test waits");
+        });
+    }
+    many();
+    for _ in 0..2 {
+        told.recv_timeout(std::time::Duration::from_secs(20))
+            .expect("they do not wait for each other");
+    }
+}
+
+#[test]
 fn that_there_was_no_file_counts_until_something_else_was_met() {
     let told = Told::new(&[ONE, TWO]);
     told.observed.absent(&who(&[20, 10]), note(), &version(7, None), Stamp(0));

@@ -10,9 +10,10 @@ impl Observations {
         let mut count: BTreeMap<Process, usize> = BTreeMap::new();
         for o in self.all.iter_mut().rev().filter(|o| !o.recorded) {
             o.recorded = true;
+            let known = self.on_record.iter().any(|known| known.at == o.at);
             let of = count.entry(o.by).or_default();
-            *of += 1;
-            if *of <= RECORDED {
+            *of += usize::from(!known);
+            if known || *of <= RECORDED {
                 self.on_record.retain(|known| known.at != o.at);
                 self.on_record.push(o.clone());
             }

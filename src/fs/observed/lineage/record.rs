@@ -15,6 +15,8 @@ const VERSIONS_MOST: usize = 1024;
 const OBSERVATIONS_MOST: usize = 8192;
 /// Versions that are kept, besides those that a living process may still save from.
 const VERSIONS_KEPT: usize = 64;
+/// Bytes of versions above which only [`READY`] of them are kept besides those.
+const BYTES_MOST: u64 = 16 << 20;
 /// Observations of one version by dead processes with the same ancestors: each carries one save.
 const SIBLINGS_KEPT: usize = 16;
 /// Observations of one process that go to the store at once: of one that saves all the time only
@@ -27,9 +29,9 @@ impl Lineage {
     }
 
     /// Between two calls of [`Lineage::thin`]: the older half goes.
-    pub fn make_room(&mut self) -> impl Iterator<Item = u64> + use<> {
+    pub fn make_room(&mut self) -> Vec<u64> {
         let cut = self.observations.get(self.observations.len() / 2).map_or(0, |o| o.at);
-        self.drop_where(|o| o.at < cut).into_iter()
+        self.drop_where(|o| o.at < cut)
     }
 
     /// Lets go of versions that nobody can start from any more and of observations that say no more
@@ -39,7 +41,8 @@ impl Lineage {
         self.versions[..ready].iter_mut().for_each(Known::shrink);
         self.versions[ready..].iter_mut().for_each(|known| known.keys = None);
         let mut gone = self.thin_siblings(alive);
-        if self.versions.len() <= VERSIONS_KEPT {
+        let most = if self.bytes() > BYTES_MOST { READY } else { VERSIONS_KEPT };
+        if self.versions.len() <= most {
             return gone;
         }
         let mut newest_of: HashMap<ProcId, u64> = HashMap::new();
@@ -97,8 +100,15 @@ impl Lineage {
         let met: HashSet<u64> = self.observations.iter().map(|o| o.version).collect();
         let first = self.first;
         self.versions.retain(|k| met.contains(&k.serial) || Some(k.serial) == first);
-        let oldest = self.observations.first().map_or(u64::MAX, |o| o.at);
-        self.latest.retain(|_, at| *at >= oldest);
+        // One that is only on record is found there by an observation that is left.
+        for known in self.versions.iter_mut().filter(|k| k.version.is_none()) {
+            let left = self.observations.iter().find(|o| o.version == known.serial);
+            known.stored = left.map_or(known.stored, |o| o.at);
+        }
+        self.latest.clear();
+        for o in &self.observations {
+            self.latest.extend(o.who.chain().map(|id| (id, o.at)));
+        }
         gone
     }
 
@@ -146,6 +156,7 @@ impl Lineage {
             meant: None,
             used,
             kept: true,
+            on_record: true,
         });
     }
 
@@ -158,14 +169,20 @@ impl Lineage {
             self.observations[index].kept = true;
             let o = self.observations[index].clone();
             let of = count.entry(o.who.clone()).or_default();
-            *of += 1;
-            if *of > STORED_AT_ONCE {
+            *of += usize::from(!o.on_record);
+            if *of > STORED_AT_ONCE && !o.on_record {
                 continue;
             }
-            let Some(version) = self.known(o.version).and_then(|k| k.version.clone()) else {
-                continue;
+            let version = self.known(o.version).and_then(|k| k.version.clone());
+            let (rev, text) = match version {
+                // What a text of a writer's own has come to be met as since is not what this one meant.
+                Some(v) if v.belief => (o.rev, v.view(o.view).map(|c| c.to_vec())),
+                Some(v) => (v.rev, None),
+                // Only that it was used up is new.
+                None if o.on_record => (o.rev, None),
+                None => continue,
             };
-            let text = version.belief.then(|| version.view(o.view).map(|c| c.to_vec())).flatten();
+            self.observations[index].on_record = true;
             changes.push(Stored {
                 at: o.at,
                 when: o.when,
@@ -173,8 +190,7 @@ impl Lineage {
                 kind: o.kind,
                 view: o.view,
                 used: o.used,
-                // What a text of a writer's own has come to be met as since is not what this one meant.
-                rev: if version.belief { o.rev } else { version.rev },
+                rev,
                 has_text: text.is_some(),
                 text,
             });
@@ -183,7 +199,7 @@ impl Lineage {
 
     pub fn not_kept(&mut self, at: u64) {
         if let Some(index) = self.find(at) {
-            self.observations[index].kept = false;
+            (self.observations[index].kept, self.observations[index].on_record) = (false, false);
         }
     }
 
