@@ -39,7 +39,7 @@ pub struct Log {
 The merge base is the version that a writer started from; only what differs from it was applied to
 the version that was current. Prints the rule that found it, and, where several versions came into
 question, in how many entries (missions, keys with their values, lines) the written text differs
-from each and how many entries of each it has. docs/SEMANTICS.md, section 4, has the rules.
+from each and how many entries of each it has. docs/SEMANTICS.md has the rules, under The merge base.
 
 Examples:
   instancefs why 120
@@ -170,7 +170,7 @@ pub struct Wait {
 One line for each revision, as `log` prints it, also for rows that other programs change, and one,
 which begins with `refused`, for each save through the mount that is refused from now on: when, who,
 why, and where the text was kept. A revision that met changes by others says in how many places.
-With --json each has an `event`, saved or refused; `overlaps` is the number of these places,
+With --json each has an `event`, saved, refused or unchanged; `overlaps` is the number of these places,
 `overlapping` says which, and `basis` is what the save was compared with. A slow reader misses
 nothing. Ends at an unmount, at SIGINT, and when nobody reads any more.
 

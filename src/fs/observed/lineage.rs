@@ -102,6 +102,8 @@ pub(super) struct Lineage {
     removed: HashMap<u64, u64>,
     /// Some versions may have the same text and not be known as one yet.
     apart: bool,
+    /// With more versions than these some are let go.
+    room: usize,
 }
 
 /// Whether the one is to go by and not the other, which has the same text. What two writers have each

@@ -286,7 +286,7 @@ impl Observed {
         let mut lineage = lineage.lock();
         let at = self.clock.fetch_add(1, Ordering::Relaxed) + 1;
         lineage.note(at, who, view, version, kind, now);
-        let gone = if lineage.is_full() { lineage.make_room() } else { Vec::new() };
+        let gone = lineage.make_room();
         drop(lineage);
         self.gone_of(view.doc(), gone);
     }

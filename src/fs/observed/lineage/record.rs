@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Known, Lineage, Observation, READY};
 use crate::documents::Version;
-use crate::fs::observed::{Stored, Versions, Who};
+use crate::fs::observed::{Stored, Used, Versions, Who};
 use crate::model::DocId;
 use crate::process::ProcId;
 
@@ -17,6 +17,8 @@ const OBSERVATIONS_MOST: usize = 8192;
 const VERSIONS_KEPT: usize = 64;
 /// Bytes of versions above which only [`READY`] of them are kept besides those.
 const BYTES_MOST: u64 = 16 << 20;
+/// Observations that one process has used up: no rule asks for more.
+const USED_KEPT: usize = 16;
 /// Observations of one version by dead processes with the same ancestors: each carries one save.
 const SIBLINGS_KEPT: usize = 16;
 /// Observations of one process that go to the store at once: of one that saves all the time only
@@ -24,14 +26,30 @@ const SIBLINGS_KEPT: usize = 16;
 const STORED_AT_ONCE: usize = 4;
 
 impl Lineage {
-    pub fn is_full(&self) -> bool {
-        self.versions.len() > VERSIONS_MOST || self.observations.len() > OBSERVATIONS_MOST
-    }
-
-    /// Between two calls of [`Lineage::thin`]: the older half goes.
+    /// Between two calls of [`Lineage::thin`]: what one process has used up long ago goes, and if that
+    /// is not enough, the older half.
     pub fn make_room(&mut self) -> Vec<u64> {
-        let cut = self.observations.get(self.observations.len() / 2).map_or(0, |o| o.at);
-        self.drop_where(|o| o.at < cut)
+        if self.versions.len() <= self.room && self.observations.len() <= OBSERVATIONS_MOST {
+            return Vec::new();
+        }
+        let mut used: HashMap<ProcId, usize> = HashMap::new();
+        let mut over = HashSet::new();
+        for o in self.observations.iter().rev().filter(|o| o.used == Used::Up) {
+            if let Some(id) = o.who.process {
+                let count = used.entry(id).or_default();
+                *count += 1;
+                if *count > USED_KEPT {
+                    over.insert(o.at);
+                }
+            }
+        }
+        let mut gone = self.drop_where(|o| over.contains(&o.at));
+        if self.versions.len() > VERSIONS_MOST || self.observations.len() > OBSERVATIONS_MOST {
+            let cut = self.observations.get(self.observations.len() / 2).map_or(0, |o| o.at);
+            gone.extend(self.drop_where(|o| o.at < cut));
+        }
+        self.room = self.versions.len() + VERSIONS_KEPT;
+        gone
     }
 
     /// Lets go of versions that nobody can start from any more and of observations that say no more
